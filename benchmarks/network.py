@@ -24,11 +24,10 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.common import keep
-from fedgeom.engines.costs import costs_of
-from fedgeom.protocols.costs import Costs
 
 import fedgeom
 from fedgeom.engines.network import NetworkEngine, Timing
+from fedgeom.protocols.plan import Costs, costs_of, shape_of
 from fedgeom.report.palette import colours
 
 PICTURE = Path(__file__).resolve().parents[1] / "docs" / "images" / "network.png"
@@ -87,7 +86,7 @@ def measure(counts: tuple[int, ...]) -> dict[str, Any]:
         found[title] = lines
         for count in counts:
             sites = drawn(count)
-            costs = costs_of(method, sites)
+            costs = costs_of(method, shape_of(method, sites))
             names = tuple(site.name for site in sites)
             for name, other in REPLAYED.items():
                 lines[name][count] = {"seconds": replay(costs, names, fedgeom.Network(**WIDE | other)).seconds}

@@ -16,11 +16,10 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from fedgeom.engines.costs import costs_at, costs_of, stops_at
-
 import fedgeom
-from fedgeom.cli.check import size
 from fedgeom.errors import InputError
+from fedgeom.protocols.plan import costs_of, shape_like, shape_of, stops_at
+from fedgeom.report.table import size
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "scale.md"
 SHAPE: dict[str, Any] = {"rows": 1000, "columns": 50, "classes": [f"class {k}" for k in range(5)]}
@@ -51,7 +50,7 @@ def predicted() -> str:
     for name, (method, shape) in METHODS.items():
         for count in COUNTS:
             try:
-                one = costs_at(method, count, **shape)
+                one = costs_of(method, shape_like(count, **shape))
             except InputError as error:
                 lines.append(f"| {name} | {count:,} | stops: {str(error).partition(':')[0]} | | | | | | |")
                 continue
@@ -99,7 +98,7 @@ def measured() -> str:
             "FedAvg, 10 rounds": fedgeom.FedAvg(rounds=10),
         }
         for name, method in runs.items():
-            told = costs_of(method, sites)
+            told = costs_of(method, shape_of(method, sites))
             fedgeom.run(method, [site.some(30) for site in sites[:3]])  # imports are no part of it
             began = time.process_time()
             run = fedgeom.run(method, sites)

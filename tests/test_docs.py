@@ -30,12 +30,13 @@ from tests.documents import (
     links,
     typed,
 )
+from tests.tiers import tiered
 
 NAMES = [page.relative_to(ROOT).as_posix() for page in PAGES]
 WITH_CODE = [name for name in NAMES if blocks(ROOT / name, "python") and name not in ELSEWHERE]
 
 
-@pytest.mark.parametrize("name", WITH_CODE)
+@pytest.mark.parametrize("name", tiered(WITH_CODE, "README.md"))
 def test_every_python_block_runs(name, tmp_path, monkeypatch):
     """All blocks of a page in their order, as a reader would type them."""
     assert name in AT_HAND, f"say in tests/documents.py what the code of {name} takes for granted"
@@ -82,6 +83,7 @@ def test_every_command_has_the_options_that_are_shown(name):
             raise AssertionError(f"{name}: {line}: {error}") from error
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["tutorial-cells", "tutorial-clinic", "tutorial-research"])
 def test_a_tutorial_can_be_typed_as_it_stands(name, tmp_path, monkeypatch):
     if name == "tutorial-cells":
@@ -131,6 +133,7 @@ def test_no_link_is_dead(name):
             assert anchor in anchors(target), f"{name} links to {path}#{anchor}; that page has no such heading"
 
 
+@pytest.mark.full
 def test_the_site_is_built_without_a_warning_and_needs_nothing_from_elsewhere(tmp_path):
     pytest.importorskip("material", reason="needs the docs extra")
     builder = runpy.run_path(str(ROOT / "docs" / "build_site.py"))

@@ -19,7 +19,6 @@ STILL_TWICE = frozenset(
         "Choice",
         "Ciphertexts",
         "Columns",
-        "Comparing",
         "Conversation",
         "Draws",
         "Engine",
@@ -51,6 +50,7 @@ STILL_TWICE = frozenset(
         "SumMoments",
         "SumRows",
         "SumScales",
+        "Table",
         "Task",
     }
 )

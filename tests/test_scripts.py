@@ -66,6 +66,7 @@ def test_a_benchmark_runs_and_ends_with_its_figures(tmp_path):
     assert figures("topology.py", "fedavg_round_over_learner", tmp_path) > 0
 
 
+@pytest.mark.full
 def test_reading_is_measured_beside_the_library_that_everybody_reads_with(tmp_path):
     pytest.importorskip("anndata", reason="needs the bio extra")
     found = figures("reading.py", "h5ad", tmp_path)

@@ -69,6 +69,7 @@ def _class_sum(policy: Policy, ask_for: tuple[str, ...] | None, *, in_terms: boo
             cohort = liar.join()
             agreed = agree_on_names(cohort, ask_for if in_terms else None)
             classes = ask_for or agreed or ()
+            cohort.classes = None  # a liar holds to no plan
             total = cohort.sum_reals(SumMoments(classes=classes, curvature=None), length=length(len(classes), 2))
         except FedgeomError as error:
             found.append(liar.refusal(error))

@@ -7,7 +7,6 @@ import json
 import pytest
 
 import fedgeom
-from fedgeom.cli.check import size
 from tests.cli.calling import call, write_csv
 
 
@@ -41,7 +40,3 @@ def test_people_read_tables(tmp_path, wines):
 def test_a_job_that_cannot_run_is_refused(tmp_path, wines):
     (tmp_path / "site-3.csv").unlink()
     assert "site-3" in call("cost", tmp_path / "w.toml", code=2)
-
-
-def test_sizes_are_written_as_people_do():
-    assert [size(count) for count in (0, 999, 1500, 2.5e6, 3e9)] == ["0 B", "999 B", "1.5 kB", "2.5 MB", "3 GB"]

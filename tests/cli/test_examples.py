@@ -18,7 +18,7 @@ SAY = {
     "quickstart.py": "test rows are right",
     "own_label_names.py": "Grignolino = G = leicht",
     "files.py": "report.html",
-    "own_method.py": "'plain twin': 1",
+    "own_method.py": "'secure_equals_plain': 1",
     "own_algorithm.py": "the coordinator saw sums only",
     "own_reader.py": "rows from .arff files that the joint model fits: {'site-1': '100%'",
     "pandas_frame.py": "visits, 0 patients on both sides",

@@ -9,6 +9,7 @@ import pytest
 
 from fedgeom.data.datasets import SETS
 from fedgeom.federation.method import METHODS
+from fedgeom.protocols.plan import leaves
 from tests.cli.calling import call
 from tests.tiers import tiered
 
@@ -38,7 +39,7 @@ def test_one_method(name):
     output, cls = " ".join(call("methods", name).split()), METHODS[name]
     assert f"{name} {cls.__doc__.splitlines()[0]}" in output
     assert f'method = "{name}"; in Python: fedgeom.{cls.__name__}(' in output
-    for line in cls.leaves():
+    for line in leaves(cls()):
         assert f"- {line}" in output
     for field in dataclasses.fields(cls):
         assert f" {field.name} = " in output

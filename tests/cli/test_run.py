@@ -73,7 +73,7 @@ def test_shared_names_are_never_matched(tmp_path):
     blocks = "".join(f'[[sites]]\nfile = "{name}"\n' for name in sorted(p.name for p in tmp_path.glob("*.csv")))
     text = f'method = "hulls"\nlabel = "kind"\nholdout = 0.3\n[parameters]\nembedding = "discriminant"\n{blocks}'
     (tmp_path / "w.toml").write_text(text)
-    output = call("run", tmp_path / "w.toml", "--out", tmp_path / "w")
+    output = call("run", tmp_path / "w.toml", "--policy", "relaxed", "--out", tmp_path / "w")
     assert "so names are taken to be shared" in output.replace("\n", " ")
     assert "local names were matched" not in output
     assert "warning" not in output
@@ -122,7 +122,7 @@ def test_settings_are_tables_where_they_have_settings(federation, tmp_path):
         'aggregation = {name = "trimmed", trim = 0.3}\nschedule = "cosine"\n'
     )
     (tmp_path / "t.toml").write_text(text + sites)
-    call("run", tmp_path / "t.toml", "--out", tmp_path / "t")
+    call("run", tmp_path / "t.toml", "--policy", "relaxed", "--out", tmp_path / "t")
     settings = read_folder(tmp_path / "t-1")["config"]["parameters"]
     assert settings["aggregation"] == {"name": "trimmed", "trim": 0.3}
     assert settings["schedule"] == "cosine"

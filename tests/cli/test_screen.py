@@ -10,7 +10,8 @@ from rich.markup import escape
 from rich.table import Table
 
 import fedgeom.methods  # noqa: F401  # registers ours
-from fedgeom.cli.screen import MOST_LINES, Questions, complain, console
+from fedgeom.cli.screen import MOST_LINES, Questions, complain, console, show_report
+from fedgeom.data.validation import Finding, Report, SiteSummary, fault
 from fedgeom.federation.coordinator import Event
 from fedgeom.federation.method import METHODS
 from fedgeom.methods.ridge_update.method import RidgeUpdate
@@ -134,3 +135,27 @@ def test_a_rounds_figures_are_shown_beside_its_last_question():
     )
     assert "joint 87.5%, personal 90.0%" in text
     assert "1/1" in text
+
+
+def test_errors_come_first_and_the_same_advice_is_given_once(capsys):
+    findings = [
+        Finding(level="note", what="wide"),
+        fault("gap 1", "fill [it]", site="ulm"),
+        fault("few rows", site="ulm"),
+        *(fault(f"lone {at}", "merge", site="ulm") for at in range(11)),
+        fault("gap 2", "fill [it]", site="bonn"),
+        Finding(level="warning", what="odd", remedy="look"),
+    ]
+    ulm = SiteSummary("ulm", 1200, 3, {"a": 700, "b": 500}, 0, 0)
+    show_report(Report.of("moments", [ulm], findings), Console(width=100))
+    said = capsys.readouterr().out
+    assert "2: a 700, b 500" in said
+    order = [
+        said.index(word)
+        for word in ("errors:", "gap 1", "gap 2", "fill [it]", "warnings:", "odd", "look", "notes")
+    ]
+    assert order == sorted(order)
+    assert said.count("fill [it]") == said.count("merge") == 1
+    assert "lone 7" in said
+    assert "lone 8" not in said
+    assert "and 3 more of this kind (--json lists all)" in said

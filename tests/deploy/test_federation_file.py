@@ -15,6 +15,7 @@ from fedgeom.deploy.federation_file import (
     terms_of,
 )
 from fedgeom.errors import InputError
+from fedgeom.federation.policy import Policy, StrictPolicy
 
 SITE = '[[sites]]\nfile = "a.csv"\n'
 
@@ -43,7 +44,8 @@ def test_defaults_and_values(tmp_path):
 
 def test_no_policy_is_the_default(tmp_path):
     file = written(tmp_path, SITE)
-    assert build_policy(file, read_federation(file)) is None
+    assert build_policy(file, read_federation(file)) == StrictPolicy()
+    assert build_policy(file, read_federation(file), "relaxed") == Policy()
 
 
 @pytest.mark.parametrize(

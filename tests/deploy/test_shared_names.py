@@ -7,7 +7,8 @@ import pytest
 
 import fedgeom
 from fedgeom.data.sites import SiteData
-from fedgeom.deploy.method_selection import for_shared_names
+from fedgeom.deploy.method_selection import Suited, for_shared_names, with_few_features
+from fedgeom.federation.policy import Policy, StrictPolicy
 
 
 def sites(rows: int, columns: int) -> list[SiteData]:
@@ -51,3 +52,14 @@ def test_more_columns_than_ridge_takes_become_fourier_features() -> None:
 def test_rows_that_are_prepared_first_may_have_any_number_of_columns() -> None:
     found = for_shared_names(sites(10, 9000), {}, in_disc=False, prepared=True)
     assert (found.method, found.settings, found.reason) == ("ridge", BOTH, "")
+
+
+def test_a_policy_that_wants_rows_for_each_feature_gets_fewer_features():
+    usual = Suited("ridge", {"features": ["linear", "fourier"], "alpha": "folds"})
+    strict = StrictPolicy()
+    assert with_few_features(usual, Policy(), 100, 20) == usual
+    assert with_few_features(usual, strict, 5000, 20) == usual
+    fewer = with_few_features(usual, strict, 400, 20)
+    assert fewer.settings["features"] == ["linear", {"name": "fourier", "count": 380}]
+    assert "min_rows_per_feature = 1" in fewer.reason
+    assert with_few_features(usual, strict, 100, 20).settings == {"features": "linear", "alpha": "folds"}

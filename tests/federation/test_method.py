@@ -109,14 +109,3 @@ class LeavingSite(Site[Memory]):
     @answers(Count)
     def count(self, ask: Count) -> Told:  # a protocol's question, not the method's
         return Told()
-
-
-def test_what_leaves_is_said_once_each_and_receipts_are_nothing() -> None:
-    class Leaving(Method):
-        site: ClassVar[type[Site[Any]]] = LeavingSite
-
-    Leaving.name = "leaving"
-    assert Leaving.leaves() == ("a number", "a sum")
-    assert Counting.leaves() == ("nothing",)
-    assert "nothing" not in fedgeom.Hulls.leaves()
-    assert any("scatter" in line for line in fedgeom.Hulls.leaves())

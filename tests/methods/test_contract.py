@@ -42,12 +42,12 @@ def test_the_contract_in_brief(name: str) -> None:
     needed, make = ONE_EACH[name]
     if needed:
         pytest.importorskip(needed)
-    assert min(check_method(make()).values()) > 0
+    check_method(make(), level="smoke")
 
 
 def test_the_contract_in_brief_for_updates() -> None:
     run = fedgeom.run(UPDATABLE, blobs())
-    assert min(check_method(update_method(UPDATABLE, run), change_of(blobs(seed=2), [])).values()) > 0
+    check_method(update_method(UPDATABLE, run), change_of(blobs(seed=2), []), level="smoke")
 
 
 def test_there_is_one_for_each_class_of_sites() -> None:

@@ -63,7 +63,9 @@ def test_a_run_is_what_its_plan_says(name: str, way: str) -> None:
         fedgeom.Moments(space="euclidean", privacy=fedgeom.DP(**NOISE), classes=WORDS),
         fedgeom.Ridge(privacy=fedgeom.DP(**NOISE), classes=WORDS),
         fedgeom.FedAvg(rounds=2, privacy=fedgeom.DP(**NOISE), classes=WORDS, scale="none", steps=1, batch=None),
-        fedgeom.Ellipses(space="euclidean", scale="none", names="shared", privacy=fedgeom.DP(**NOISE), classes=WORDS),
+        fedgeom.Ellipses(
+            space="euclidean", scale="none", names="shared", privacy=fedgeom.DP(**NOISE), classes=WORDS
+        ),
     ],
     ids=lambda method: method.name,
 )

@@ -14,11 +14,11 @@ from fedgeom.data.sites import SiteData
 from fedgeom.federation.coordinator import Sites
 from fedgeom.federation.method import Method
 from fedgeom.federation.model import Model
+from fedgeom.federation.plan import Plan, Shape
 from fedgeom.federation.site import Memory, Part, Site
 from fedgeom.protocols.cohort import join
-from fedgeom.protocols.model_delivery import hand_out
-from fedgeom.protocols.names import LabelNames, NamesMemory, agree_on_names
-from fedgeom.protocols.secure_sum.messages import SumQuestion
+from fedgeom.protocols.model_delivery import HandOut, hand_out
+from fedgeom.protocols.names import AgreeOnNames, LabelNames, NamesMemory, agree_on_names
 from fedgeom.protocols.site import SecureMemory, SummingSite
 from tests.unlisted import unlisted
 
@@ -30,10 +30,6 @@ class NamingMemory(SecureMemory, kw_only=True):
 class NamingSite(SummingSite[NamingMemory]):
     memory_type: ClassVar[type[Memory]] = NamingMemory
     parts: ClassVar[tuple[type[Part[Any]], ...]] = (LabelNames,)
-
-    @classmethod
-    def all_sums(cls, settings: Any) -> tuple[type[SumQuestion], ...]:
-        return ()
 
     def result(self) -> dict[str, Any]:
         model = self.handed.model
@@ -69,6 +65,10 @@ class Naming(Method):
     model_type: ClassVar[type[Model]] = NamesModel
 
     min_sites: int = 2
+
+    def plan(self, shape: Shape) -> Plan:
+        yield AgreeOnNames()
+        yield HandOut()
 
     def conduct(self, sites: Sites) -> NamesModel:
         cohort = join(sites, self)

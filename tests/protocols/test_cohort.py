@@ -14,6 +14,7 @@ from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.errors import ProtocolError, TooFewSitesError
 from fedgeom.federation.coordinator import Answers, Sites
 from fedgeom.federation.method import Method
+from fedgeom.federation.plan import Plan, Shape, Sum
 from fedgeom.federation.site import Site, answers
 from fedgeom.protocols.cohort import Cohort, join
 from fedgeom.protocols.secure_sum.messages import SumQuestion
@@ -38,10 +39,6 @@ class SumPart(SumQuestion, frozen=True, kw_only=True):
 
 
 class NumbersSite(SummingSite[SecureMemory]):
-    @classmethod
-    def all_sums(cls, settings: Any) -> tuple[type[SumQuestion], ...]:
-        return (SumReals, SumCounts, SumReals, SumPart, SumPart, SumPart)
-
     @answers(SumReals)
     def reals(self, ask: SumReals) -> Contribution:
         return self.contribute(ask, self.data.X[:, 0])
@@ -61,6 +58,10 @@ class Numbers(Method):
     name: ClassVar[str] = "numbers"
     site: ClassVar[type[Site[Any]]] = NumbersSite
     min_sites: int = 2
+
+    def plan(self, shape: Shape) -> Plan:
+        for question in (SumReals(), SumCounts(), SumReals(), *(SumPart(part=at) for at in range(3))):
+            yield Sum(question, 2)
 
 
 ROWS = {"a": [0.5, -3.0], "b": [0.25, 1.0], "c": [0.126, 2.0], "d": [8.0, -8.0]}
@@ -102,7 +103,7 @@ def test_every_later_sum_leaves_out_those_that_were_lost() -> None:
 @pytest.mark.parametrize("lost_at", [1, 2, 3])
 def test_parts_of_one_sum_are_over_the_same_sites_whenever_one_is_lost(lost_at: int) -> None:
     cohort = start(killer({"d": ("test.part", lost_at)}))
-    results = cohort.sum_parts([SumPart(part=at) for at in range(3)], lengths=[2, 2, 2])
+    results = cohort.sum_parts([SumPart(part=at) for at in range(3)])
     assert {one.sites for one in results} == {("a", "b", "c")}
     assert [one.round for one in results] == [3, 4, 5]
     assert [one.reals(SumPart)[1] for one in results] == [0.0, 3.0, 6.0]
@@ -111,7 +112,7 @@ def test_parts_of_one_sum_are_over_the_same_sites_whenever_one_is_lost(lost_at: 
 
 def test_parts_have_a_site_that_is_lost_after_all_were_collected() -> None:
     cohort = start(killer({"d": ("sum.confirm", 1)}))
-    results = cohort.sum_parts([SumPart(part=at) for at in range(2)], lengths=[2, 2])
+    results = cohort.sum_parts([SumPart(part=at) for at in range(2)])
     assert {one.sites for one in results} == {("a", "b", "c", "d")}
     assert [one.reals(SumPart)[1] for one in results] == [-8.0, -4.0]
 

@@ -1,14 +1,14 @@
-"""What a rich table looks like as text."""
+"""What tables look like as text."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from rich.console import Console
 
+from fedgeom.report.table import Table, to_terminal
 
-def printed(table: Any, width: int = 160) -> str:
+
+def printed(*tables: Table, width: int = 160) -> str:
     """Return what a terminal would show, a wide one if nothing is said."""
     console = Console(width=width, record=True)
-    console.print(table)
+    console.print(to_terminal(*tables))
     return console.export_text()

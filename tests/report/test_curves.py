@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from fedgeom.report.curves import curves
+from fedgeom.report.outcomes import curves
 from fedgeom.report.run_folder import read_run
 from tests.report.folders import folder_of
 

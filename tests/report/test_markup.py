@@ -10,7 +10,6 @@ from fedgeom.report import markup
 def test_nothing_that_others_wrote_becomes_markup():
     hostile = "<script>alert(1)</script>\x1b[2J"
     for made in (
-        markup.table([hostile], [[hostile]], caption=hostile),
         markup.paragraph(hostile),
         markup.items([hostile]),
         markup.details(hostile, ""),
@@ -21,14 +20,6 @@ def test_nothing_that_others_wrote_becomes_markup():
         assert "<script" not in made
         assert "\x1b" not in made
         assert "&lt;script&gt;" in made
-
-
-def test_a_table_names_its_columns_and_rows_for_screen_readers():
-    made = markup.table(["site", "rows"], [["Ulm", "12"], ["✗ Bern", "? 3"]], numbers=(1,))
-    assert '<th scope="col">site</th><th scope="col" class="n">rows</th>' in made
-    assert '<th scope="row">Ulm</th><td class="n">12</td>' in made
-    assert '<th scope="row" class="bad">✗ Bern</th>' in made
-    assert 'tabindex="0"' in made
 
 
 def test_an_empty_section_is_none():

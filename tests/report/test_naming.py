@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from fedgeom.report.naming import Naming, read_naming
-from fedgeom.report.tables import evidence_rows, evidence_table, naming_table, naming_verdict
+from fedgeom.report.tables import doubt_table, evidence_table, naming_table, naming_verdict
 from tests.report.printing import printed
 
 
@@ -51,12 +51,12 @@ def test_names_in_doubt_are_marked_and_listed_with_the_evidence(naming):
     assert found.doubtful == [("A", "well")]
     assert "? well" in printed(naming_table(found))
     assert naming_verdict(found).endswith("1 of them are doubtful (marked ?).")
-    assert evidence_rows(found) == [
+    assert evidence_table(found).texts == [
         ["A", "well", "gesund", "0.90", "ill", "0.95", "doubtful"],
         ["A", "ill", "ill", "0.10", "gesund", "1.00", "certain"],
         ["B", "gesund", "gesund", "0.10", "gesund", "1.00", "certain"],
         ["B", "krank", "ill", "–", "–", "–", "alone"],
     ]
-    assert "0.95" in printed(evidence_table(found))
-    assert "krank" not in printed(evidence_table(found))
+    assert "0.95" in printed(doubt_table(found))
+    assert "krank" not in printed(doubt_table(found))
     assert msgspec.json.decode(msgspec.json.encode(found), type=Naming) == found

@@ -9,7 +9,7 @@ import pytest
 
 from fedgeom.data.validation import Report
 from fedgeom.deploy.preview import Preview
-from fedgeom.report.preview import draw
+from fedgeom.report.disc import draw_preview
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ def test_every_row_and_every_corner_is_drawn(tmp_path, axes):
     rng = np.random.default_rng(0)
     rows, sent = rng.normal(size=(2, 9, 2)) / 9, rng.normal(size=(2, 3, 2)) / 9
     shown = [Shown(label, rows[at], sent[at]) for at, label in enumerate("ab")]
-    file = draw(found(*shown), tmp_path / "preview.png")
+    file = draw_preview(found(*shown), tmp_path / "preview.png")
     assert file.read_bytes().startswith(b"\x89PNG")
     marks = [one.get_offsets() for one in axes[0].collections]
     for one, drawn in zip((part for each in shown for part in (each.points, each.sent)), marks, strict=True):

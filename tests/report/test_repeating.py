@@ -7,7 +7,7 @@ import tomllib
 import numpy as np
 
 import fedgeom
-from fedgeom.report.repeating import changed_settings, federation_toml, repeating
+from fedgeom.report.page import changed_settings, federation_toml, repeating
 from fedgeom.report.run_folder import read_run
 from tests.report.folders import folder_of
 

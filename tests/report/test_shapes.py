@@ -11,7 +11,7 @@ import fedgeom
 from fedgeom.data.datasets import load_set
 from fedgeom.errors import InputError
 from fedgeom.geometry.hyperbolic.poincare import pairwise_distance
-from fedgeom.report.shapes import in_disc, needs_disc, outline, regions, site_shapes
+from fedgeom.report.disc import in_disc, needs_disc, outline, regions, site_shapes
 
 
 def test_hulls_are_given_back_to_their_sites(case):

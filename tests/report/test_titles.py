@@ -9,6 +9,7 @@ from fedgeom.report.disc import SIZES, fit_title, width_of
 LONG = "Universitätsklinikum Nr. 07 Nordrhein"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("width", [40.0, 100.0, 130.0, 180.0, 400.0])
 @pytest.mark.parametrize("text", ["Ulm", LONG, "x" * 80, "Site " * 20])
 def test_no_line_is_wider_than_the_room(text: str, width: float) -> None:

@@ -107,7 +107,7 @@ def test_the_method_runs_saves_and_loads(sites, tmp_path):
 @pytest.mark.full
 @pytest.mark.usefixtures("parcel")
 def test_the_method_stands_what_every_method_must():
-    assert check_method(method_class("majority"))["plain twin"] == 1
+    assert check_method(method_class("majority"))["secure_equals_plain"] == 1
 
 
 @pytest.mark.usefixtures("parcel")
@@ -163,7 +163,7 @@ def test_the_commands_know_them(sites, tmp_path):
     listed = " ".join(call("methods").split())
     assert "majority Sites count their labels under masks; the most frequent class is the answer." in listed
     shown = " ".join(call("methods", "majority").split())
-    assert "- masked; with all others: how many rows each class has" in shown
+    assert "- majority.count: masked; with all others: how many rows each class has" in shown
     output = call("run", tmp_path / "a.toml", "--out", tmp_path / "r")
     assert "majority.count" in output
     assert json.loads((tmp_path / "r-1" / "status.json").read_text())["state"] == "finished"

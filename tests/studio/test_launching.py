@@ -10,8 +10,8 @@ import pytest
 from fedgeom.errors import InputError
 from fedgeom.federation.record import write_status
 from fedgeom.storage import write_json
-from fedgeom.studio import launching
-from fedgeom.studio.launching import Launch
+from fedgeom.studio import runs
+from fedgeom.studio.runs import Launch
 from tests.report.folders import folder_of
 from tests.waiting import until
 
@@ -19,18 +19,18 @@ from tests.waiting import until
 def started(place, text):
     place.make(place.studies)
     (place.studies / "s.toml").write_text(text)
-    return launching.launch_run(place, "s")
+    return runs.launch_run(place, "s")
 
 
 def wait(place, run):
-    until(lambda: launching.run_status(place, run).state in launching.ENDS, pause=0.1)
-    return launching.run_status(place, run)
+    until(lambda: runs.run_status(place, run).state in runs.ENDS, pause=0.1)
+    return runs.run_status(place, run)
 
 
 def test_a_study_that_cannot_run_says_why_and_two_get_two_names(place):
     first, second = (
         started(place, 'label = "y"\nfile = "nothing.csv"\nsites_from = "h"\n'),
-        launching.launch_run(place, "s"),
+        runs.launch_run(place, "s"),
     )
     assert (first, second) == ("s-1", "s-2")
     status = wait(place, first)
@@ -45,8 +45,8 @@ def test_a_run_that_died_without_a_word_is_interrupted(place):
     write_status(folder, "running")
     place.make(place.launches)
     write_json(place.launches / "r-1.json", Launch(2**22 + 12345, "r-1", []))
-    assert launching.is_alive(place, "r-1") is False
-    assert launching.run_status(place, "r-1").state == "interrupted"
+    assert runs.is_alive(place, "r-1") is False
+    assert runs.run_status(place, "r-1").state == "interrupted"
     assert msgspec.json.decode((folder / "status.json").read_bytes())["state"] == "interrupted"
 
 
@@ -59,8 +59,8 @@ def test_a_run_that_died_of_a_full_disk_is_still_shown(place, monkeypatch):
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(launching, "write_status", full)
-    status = launching.run_status(place, "r-1")
+    monkeypatch.setattr(runs, "write_status", full)
+    status = runs.run_status(place, "r-1")
     assert status.state == "interrupted"
     assert "No space left" in status.detail
 
@@ -68,21 +68,21 @@ def test_a_run_that_died_of_a_full_disk_is_still_shown(place, monkeypatch):
 def test_a_run_of_the_command_line_is_left_alone(place):
     folder = folder_of(place.runs / "r-1", rounds=1)
     write_status(folder, "running")
-    assert launching.is_alive(place, "r-1") is None
-    assert launching.run_status(place, "r-1").state == "running"
-    launching.stop(place, "r-1")  # nothing that the studio started
+    assert runs.is_alive(place, "r-1") is None
+    assert runs.run_status(place, "r-1").state == "running"
+    runs.stop(place, "r-1")  # nothing that the studio started
 
 
 def test_a_log_cannot_rule_the_page(place):
     place.make(place.launches)
-    launching.log_file(place, "r").write_bytes(b"\x1b[2Jred\xff" + b"x" * 9000)
-    assert len(launching.log_end(place, "r")) <= launching.MOST_LOG
-    launching.log_file(place, "r").write_bytes(b"\x1b[2Jred")
-    assert "\x1b" not in launching.log_end(place, "r")
+    runs.log_file(place, "r").write_bytes(b"\x1b[2Jred\xff" + b"x" * 9000)
+    assert len(runs.log_end(place, "r")) <= runs.MOST_LOG
+    runs.log_file(place, "r").write_bytes(b"\x1b[2Jred")
+    assert "\x1b" not in runs.log_end(place, "r")
 
 
 def test_a_coordinator_that_is_not_there_is_said(place):
     place.make(place.studies)
     (place.studies / "s.toml").write_text('method = "moments"\n')
     with pytest.raises(InputError):
-        launching.launch_submit(place, "s")
+        runs.launch_submit(place, "s")

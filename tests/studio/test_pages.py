@@ -9,7 +9,7 @@ import pytest
 
 from fedgeom.deploy.coordinator_folder import CoordinatorFolder
 from fedgeom.federation.record import read_status
-from fedgeom.studio import launching
+from fedgeom.studio import runs
 from tests.report.folders import folder_of
 from tests.studio.conftest import TOKEN, browser_in
 from tests.studio.test_stewarding import site  # noqa: F401  # a folder in which a job waits
@@ -191,7 +191,7 @@ def test_what_the_studio_started_can_be_stopped(client, place, patients):
     run = client.post("/studies/patients/run").headers["location"].rpartition("/")[2]
     assert client.post(f"/runs/{run}/stop").status_code == 303
     end(client, run)
-    assert not launching.is_alive(place, run)
+    assert not runs.is_alive(place, run)
 
 
 def test_a_form_without_end_is_refused(client):

@@ -10,6 +10,7 @@ from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.errors import InputError
 from fedgeom.federation.approval import JobTerms, hash_terms
 from fedgeom.federation.privacy import DP, Spent
+from fedgeom.report.tables import budget_table
 from fedgeom.studio.stewarding import approve, budget, overview, revoke
 from fedgeom.version import __version__
 
@@ -66,14 +67,14 @@ def test_a_job_that_nobody_asked_for_is_not_approved(site):
 def test_the_budget_is_shown_as_the_site_counts_it_and_a_changed_file_is_said(site):
     pytest.importorskip("dp_accounting", reason="needs what counts budgets")
     path, _ = site
-    assert budget(path) == {"rows": [], "said": "", "wrong": "", "unaccounted": 0}
+    assert budget(path) == {"table": budget_table([]), "said": "", "wrong": "", "unaccounted": 0}
     folder = SiteFolder(path)
     store = BudgetStore(path, folder.identity(), folder.config().policy)
     store.charge(b"a" * 32, "moments", Spent.by(DP(epsilon=1.5, delta=1e-6, clip=1.0)))
     found = budget(path)
-    assert found["rows"][0][1:] == ["61616161", "moments", "1.5", "1e-06", "row"]
+    assert found["table"].texts[0][1:] == ["61616161", "moments", "row", "1.5", "1e-06"]
     assert found["said"].startswith("In all ε = ")
     file = path / "budget.json"
     file.write_bytes(file.read_bytes().replace(b"1.5", b"0.5"))
     assert "was changed" in budget(path)["wrong"]
-    assert overview(path)["budget"]["rows"] == []  # the rest of the page is there all the same
+    assert overview(path)["budget"]["table"].rows == []  # the rest of the page is there all the same

@@ -6,7 +6,7 @@ import asyncio
 
 from fedgeom.federation.coordinator import Event
 from fedgeom.federation.record import RunRecord, Status, read_status
-from fedgeom.studio.watching import SHOWN, Progress, Watcher, stream
+from fedgeom.studio.runs import SHOWN, Progress, Watcher, stream
 
 
 def test_sums_are_one_question_and_the_newest_comes_first():
@@ -28,7 +28,7 @@ def test_sums_are_one_question_and_the_newest_comes_first():
 
 
 def test_the_stream_says_what_changed_and_ends_with_the_run(tmp_path, monkeypatch):
-    monkeypatch.setattr("fedgeom.studio.watching.POLL_SECONDS", 0.01)
+    monkeypatch.setattr("fedgeom.studio.runs.POLL_SECONDS", 0.01)
     record = RunRecord(tmp_path / "r", {"method": "m", "seed": 0, "sites": {}})
 
     async def follow():

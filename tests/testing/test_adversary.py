@@ -1,4 +1,4 @@
-"""Laws against a coordinator that lies: the tricks are played on a site that would fall for them."""
+"""Checks against a coordinator that lies: the tricks are played on a site that would fall for them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fedgeom.protocols.join.site import pack_names
 from fedgeom.protocols.secure_sum.messages import SumQuestion
 from fedgeom.protocols.secure_sum.site import Sums
 from fedgeom.testing import adversary
-from fedgeom.testing.examples import example_sites
+from fedgeom.testing.rehearsal import CheckContext
 
 
 class Trusting(Sums):
@@ -44,8 +44,8 @@ class Trusted(fedgeom.Moments):
 
 def test_a_site_that_admits_any_sum_is_found() -> None:
     with pytest.raises(AssertionError, match=r"a coordinator that .* gets an answer"):
-        adversary.tricks_are_refused(Trusted(), example_sites(), 0)
+        adversary.refuses_tricks(CheckContext(Trusted()))
 
 
 def test_the_tricks_cover_joining_summing_confirming_and_unmasking() -> None:
-    assert adversary.tricks_are_refused(fedgeom.Moments(), example_sites(), 0) > 40
+    assert adversary.refuses_tricks(CheckContext(fedgeom.Moments())) > 40

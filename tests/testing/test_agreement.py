@@ -1,10 +1,11 @@
-"""Laws of what a run yields."""
+"""Checks of what a run yields."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -13,7 +14,7 @@ from fedgeom.federation.settings import Settings
 from fedgeom.methods.moments.model import MomentsModel
 from fedgeom.methods.moments.site import MomentsSite
 from fedgeom.testing import agreement
-from fedgeom.testing.examples import example_sites
+from fedgeom.testing.rehearsal import CheckContext
 
 
 class Mute(MomentsSite):
@@ -40,19 +41,19 @@ class Forgetful(fedgeom.Moments):
 
 def test_a_site_with_a_result_and_no_model_file_is_found() -> None:
     with pytest.raises(AssertionError, match="no model file of its own"):
-        agreement.sites_have_their_model(Muted(), example_sites(), 0)
+        agreement.site_files_match_model(CheckContext(Muted()))
 
 
 def test_settings_that_get_lost_on_the_way_are_found() -> None:
     with pytest.raises(AssertionError, match="do not give the method's settings back"):
-        agreement.settings_travel(Forgetful(space="euclidean"))
+        agreement.terms_round_trip(CheckContext(Forgetful(space="euclidean")))
     with pytest.raises(AssertionError, match="does not exist is accepted"):
-        agreement.settings_travel(Forgetful())
+        agreement.terms_round_trip(CheckContext(Forgetful()))
 
 
 def test_settings_of_ours_travel() -> None:
     assert issubclass(fedgeom.Moments, Settings)
-    agreement.settings_travel(fedgeom.Moments(classes=("a", "b")))
+    agreement.terms_round_trip(CheckContext(fedgeom.Moments(classes=("a", "b"))))
 
 
 class Relative(MomentsModel):
@@ -71,9 +72,9 @@ class Crowd(fedgeom.Moments):
 
 
 def test_a_model_that_looks_at_the_other_rows_is_found() -> None:
-    assert agreement.rows_are_judged_alone(fedgeom.Moments(), example_sites(), 0) == 8
+    assert agreement.rows_are_predicted_alone(CheckContext(fedgeom.Moments())) == 8
     with pytest.raises(AssertionError, match="into another class when it comes alone"):
-        agreement.rows_are_judged_alone(Crowd(), example_sites(), 0)
+        agreement.rows_are_predicted_alone(CheckContext(Crowd()))
 
 
 class Vague(MomentsModel):
@@ -102,8 +103,8 @@ class Singleness(Vagueness):
 
 def test_only_single_precision_may_differ_in_the_eighth_digit() -> None:
     with pytest.raises(AssertionError, match="probabilities of a row differ by 1e-08 when it comes alone"):
-        agreement.rows_are_judged_alone(Vagueness(), example_sites(), 0)
-    assert agreement.rows_are_judged_alone(Singleness(), example_sites(), 0) == 8
+        agreement.rows_are_predicted_alone(CheckContext(Vagueness()))
+    assert agreement.rows_are_predicted_alone(CheckContext(Singleness())) == 8
 
 
 @pytest.mark.parametrize(
@@ -111,3 +112,77 @@ def test_only_single_precision_may_differ_in_the_eighth_digit() -> None:
 )
 def test_facts_are_the_same_and_real_numbers_among_them_to_a_tolerance(found, wanted, same) -> None:
     assert agreement._alike(found, wanted, 1e-6) is same
+
+
+class Drawn(fedgeom.Moments):
+    """Yields another model each time."""
+
+    name: ClassVar[str] = "test drawn"
+
+    def conduct(self, sites: Any) -> Any:
+        model = super().conduct(sites)
+        return replace(
+            model, means=model.means + 1e-9 * np.random.default_rng().standard_normal(model.means.shape)
+        )
+
+
+def test_a_method_that_draws_without_the_seed_is_found() -> None:
+    with pytest.raises(
+        AssertionError, match="other bytes than in the first run, with the same seed, on: embedded"
+    ):
+        agreement.same_seed_same_model(CheckContext(Drawn()))
+
+
+class Unwritten(fedgeom.Moments):
+    """Strikes the last entry out of the ledger."""
+
+    name: ClassVar[str] = "test unwritten"
+
+    def conduct(self, sites: Any) -> Any:
+        model = super().conduct(sites)
+        sites.ledger.entries.pop()
+        return model
+
+
+class Unexplained(fedgeom.Moments):
+    """Does not say what its last message reveals."""
+
+    name: ClassVar[str] = "test unexplained"
+
+    def conduct(self, sites: Any) -> Any:
+        model = super().conduct(sites)
+        last = sites.ledger.entries.pop()
+        sites.ledger.entries.append(msgspec.structs.replace(last, reveals=""))
+        return model
+
+
+@pytest.mark.parametrize(
+    ("method", "words"),
+    [
+        (Unwritten, "does not hold just the messages"),
+        (Unexplained, "does not say what these messages reveal: model"),
+    ],
+)
+def test_a_ledger_that_leaves_something_out_is_found(method: type[fedgeom.Moments], words: str) -> None:
+    with pytest.raises(AssertionError, match=words):
+        agreement.ledger_is_complete(CheckContext(method))
+
+
+class OtherModel(MomentsSite):
+    """Evaluates a model that takes one class for the other."""
+
+    def model_file(self) -> bytes:
+        own = self.handed.read(super().model_file())
+        return replace(own, means=own.means[::-1], centroids=own.centroids[::-1]).to_bytes()
+
+
+class Miscounted(fedgeom.Moments):
+    name: ClassVar[str] = "test miscounted"
+    site: ClassVar[type[Any]] = OtherModel
+
+
+def test_an_evaluation_of_another_model_is_found() -> None:
+    with pytest.raises(AssertionError, match=r"of 24 rows are called rightly, not"):
+        agreement.evaluation_equals_plain_count(CheckContext(Miscounted()))
+    with pytest.raises(AssertionError, match=r"predicts otherwise than model.for_site"):
+        agreement.site_files_match_model(CheckContext(Miscounted()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -9,15 +10,28 @@ import numpy as np
 import pytest
 
 import fedgeom
-from fedgeom.errors import ProtocolError
+from fedgeom.errors import InputError, ProtocolError
 from fedgeom.extend import Method, Plain, answers
 from fedgeom.federation.messages import encode
 from fedgeom.federation.method import METHODS
 from fedgeom.methods.moments.messages import SumMoments
 from fedgeom.methods.moments.site import MomentsSite
 from fedgeom.protocols.model_delivery import TakeResult
-from fedgeom.testing import check_method, example_sites
-from fedgeom.testing.adversary import spoilt_messages_are_refused
+from fedgeom.testing import (
+    Check,
+    CheckResult,
+    check_method,
+    checks_of,
+    example_sites,
+    parametrize_with_checks,
+)
+from fedgeom.testing.check import CHECKS
+from fedgeom.testing.rehearsal import CheckContext
+from tests.testing.test_adversary import Trusted
+from tests.testing.test_agreement import Crowd, Forgetful, Miscounted, Muted, Unwritten
+from tests.testing.test_faults import Counting, Fragile, FragileTest
+
+pytest_plugins = ["pytester"]
 
 QUICK = {"rounds": 3, "epochs": 1}
 SPREADING: dict[str, Any] = {"rounds": 2, "epochs": 1, "warm": 1}
@@ -99,12 +113,11 @@ def cases() -> list[Any]:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("make", cases())
-def test_our_methods_keep_the_contract(make, request) -> None:
+@parametrize_with_checks(cases())
+def test_our_methods_keep_the_contract(check, request) -> None:
     for mark in request.node.iter_markers("needs"):
         pytest.importorskip(mark.args[0])
-    counts = check_method(make())
-    assert min(counts.values()) > 0
+    check()
 
 
 def test_no_method_is_left_out() -> None:
@@ -116,13 +129,18 @@ def test_no_method_is_left_out() -> None:
 @pytest.mark.full
 def test_everything_at_the_full_level() -> None:
     counts = check_method(fedgeom.Moments(), level="full")
-    assert counts["lost sites"] >= 4 * 6
-    assert counts["spoilt messages"] >= 200 * 6
+    assert counts["survives_dropout"] >= 4 * 6
+    assert counts["refuses_spoilt_messages"] >= 200 * 6
 
 
 def test_four_sites_are_wanted() -> None:
-    with pytest.raises(AssertionError, match="at least 4"):
-        check_method(fedgeom.Moments(), example_sites(3))
+    with pytest.raises(AssertionError, match="3 sites were given; at least 4"):
+        checks_of(fedgeom.Moments(), example_sites(3))
+
+
+def test_only_methods_are_checked() -> None:
+    with pytest.raises(AssertionError, match=r"<class 'dict'> is no fedgeom\.Method"):
+        checks_of(dict)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,21 +191,146 @@ def broken(site: type[MomentsSite], title: str) -> type[Method]:
     return dataclass(frozen=True, kw_only=True)(type("Broken", (fedgeom.Moments,), {"name": title, "site": site}))
 
 
-def test_a_twin_that_computes_something_else_is_found() -> None:
+BROKEN: dict[str, tuple[Method, str]] = {
+    "terms_round_trip": (Forgetful(), "does not exist is accepted"),
+    "secure_equals_plain": (OtherTwin(), "differs from the plain twin"),
+    "same_seed_same_model": (broken(DrawnAnew, "test drawn anew")(), "other bytes"),
+    "ledger_is_complete": (Unwritten(), "the ledger does not hold"),
+    "site_files_match_model": (Muted(), "no model file of its own"),
+    "rows_are_predicted_alone": (Crowd(), "when it comes alone"),
+    "evaluation_equals_plain_count": (Miscounted(), "rows are called rightly, not"),
+    "evaluation_survives_dropout": (FragileTest(), "while the model was tested, and the run died of it"),
+    "survives_dropout": (Fragile(), "the run died of it"),
+    "survives_restart": (Counting(), "the resumed run yields another model"),
+    "refuses_spoilt_messages": (broken(CarelessSite, "test careless")(), "made the site fail"),
+    "refuses_tricks": (Trusted(), "gets an answer"),
+    "refusals_reveal_nothing": (broken(TalkativeSite, "test talkative")(), "depends on the data"),
+}
+"""For each check a method that breaks its law, and what is said of it."""
+
+
+def named(method: Method, name: str, **options: Any) -> Check:
+    """Return one check of a method."""
+    return next(check for check in checks_of(method, **options) if check.name == name)
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_each_check_alone_finds_what_breaks_its_law(name: str) -> None:
+    method, words = BROKEN[name]
+    check = named(method, name)
+    with pytest.raises(AssertionError, match=words) as caught:
+        check()
+    assert caught.value.__notes__ == [f"{name}: {check.law}"]
+
+
+def test_there_is_such_a_method_for_every_check_and_every_law_is_a_sentence() -> None:
+    checks = list(checks_of(fedgeom.Moments))
+    assert [check.name for check in checks] == [function.__name__ for function in CHECKS]
+    assert {check.name for check in checks} == set(BROKEN)
+    assert all(re.fullmatch(r"[A-Z].{30,110}\.", check.law) for check in checks)
+
+
+def test_checks_are_tried_in_any_order() -> None:
+    counts = {check.name: check() for check in reversed(list(checks_of(fedgeom.Moments())))}
+    assert counts == check_method(fedgeom.Moments)
+
+
+def test_a_check_that_tries_nothing_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    def idle(context: CheckContext) -> int:
+        """Nothing is wrong where nothing is tried."""
+        return 0
+
+    monkeypatch.setattr("fedgeom.testing.check.CHECKS", (idle,))
+    with pytest.raises(AssertionError, match="there was nothing to try"):
+        check_method(fedgeom.Moments)
+
+
+def test_the_level_smoke_is_brief() -> None:
+    counts = check_method(fedgeom.Moments, level="smoke")
+    wanted = {"secure_equals_plain": 1, "survives_dropout": 1, "survives_restart": 1, "refuses_spoilt_messages": 5}
+    assert counts == wanted
+
+
+def test_an_unknown_level_is_refused() -> None:
+    with pytest.raises(InputError, match=r"level='ful' given; wanted one of .* Did you mean 'full'\?"):
+        check_method(fedgeom.Moments, level="ful")  # type: ignore[arg-type]
+
+
+def test_checks_are_skipped_with_a_reason_and_the_callback_is_told() -> None:
+    told: list[CheckResult] = []
+    skip = {"secure_equals_plain": "its twin is another method"}
+    counts = check_method(OtherTwin, level="smoke", skip=skip, callback=told.append)
+    assert list(counts) == ["survives_dropout", "survives_restart", "refuses_spoilt_messages"]
+    assert [result.status for result in told] == ["skipped", "passed", "passed", "passed"]
+    assert told[0].reason == "its twin is another method"
+    assert told[-1].tried == 5
+
+
+def test_the_callback_is_told_of_the_check_that_failed() -> None:
+    told: list[CheckResult] = []
     with pytest.raises(AssertionError, match="differs from the plain twin"):
-        check_method(OtherTwin)
+        check_method(OtherTwin, level="smoke", callback=told.append)
+    assert [(result.name, result.status) for result in told] == [("secure_equals_plain", "failed")]
+    assert "differs from the plain twin" in told[0].reason
 
 
-def test_a_method_that_is_not_deterministic_is_found() -> None:
-    with pytest.raises(AssertionError, match=r"differs from the plain twin|other bytes"):
-        check_method(broken(DrawnAnew, "test drawn anew"))
+@pytest.mark.parametrize(
+    ("skip", "words"),
+    [
+        ({"survives_dropouts": "rare"}, r"skip has 'survives_dropouts'.* Did you mean 'survives_dropout'\?"),
+        ({"survives_dropout": " "}, "wanted some words why it is skipped"),
+    ],
+)
+def test_a_skip_that_names_no_check_or_no_reason_is_refused(skip: dict[str, str], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        check_method(fedgeom.Moments, skip=skip)
+    with pytest.raises(InputError, match=words):
+        parametrize_with_checks([fedgeom.Moments], skip=skip)
 
 
-def test_a_refusal_that_depends_on_rows_is_found() -> None:
-    with pytest.raises(AssertionError, match="depends on the data"):
-        check_method(broken(TalkativeSite, "test talkative"))
+def fail() -> Any:
+    """Stand for what is not to be called while tests are collected."""
+    raise AssertionError("called too early")
 
 
-def test_a_site_that_fails_at_spoilt_messages_is_found() -> None:
-    with pytest.raises(AssertionError, match="made the site fail"):
-        spoilt_messages_are_refused(broken(CarelessSite, "test careless")(), example_sites(), 0, times=50)
+def test_a_test_is_made_of_each_check_of_each_method() -> None:
+    methods = [
+        fedgeom.Hulls(epsilon=0.2, names="shared"),
+        fedgeom.Moments,
+        pytest.param(fail, id="later", marks=pytest.mark.needs("torch")),
+        fail,
+    ]
+    made = parametrize_with_checks(methods, fail, level="smoke", skip={"survives_restart": "no disk"})
+    argument, cases = made.args
+    assert argument == "check"
+    names = ["secure_equals_plain", "survives_dropout", "survives_restart", "refuses_spoilt_messages"]
+    titles = ["hulls(epsilon=0.2,names='shared')", "moments", "later", "fail"]
+    assert [case.id for case in cases] == [f"{title}-{name}" for title in titles for name in names]
+    marks = [[mark.name for mark in case.marks] for case in cases]
+    assert marks == 2 * [[], [], ["skip"], []] + [["needs"], ["needs"], ["needs", "skip"], ["needs"]] + [
+        [], [], ["skip"], []
+    ]  # fmt: skip
+    with pytest.raises(AssertionError, match="called too early"):
+        cases[-1].values[0]()
+    by_name = parametrize_with_checks({"mine": fedgeom.Moments, "yours": fail}, level="smoke").args[1]
+    assert [case.id for case in by_name] == [f"{title}-{name}" for title in ("mine", "yours") for name in names]
+
+
+TEST_FILE = """
+import fedgeom
+from fedgeom.testing import example_sites, parametrize_with_checks
+from tests.testing.test_check import OtherTwin
+
+@parametrize_with_checks(
+    [fedgeom.Moments, OtherTwin()], lambda: example_sites(5), level="smoke", skip={"survives_restart": "no disk"}
+)
+def test_contract(check):
+    check()
+"""
+
+
+def test_pytest_runs_them_and_says_why_it_skips(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(TEST_FILE)
+    done = pytester.runpytest_inprocess("-v", "-rs", "-p", "no:cacheprovider", "-p", "no:randomly")
+    done.assert_outcomes(passed=5, failed=1, skipped=2)
+    done.stdout.fnmatch_lines(["*test other twin-secure_equals_plain? FAILED*", "*SKIPPED*no disk*"])

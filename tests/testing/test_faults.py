@@ -1,8 +1,8 @@
-"""Laws of loss."""
+"""Checks of losses."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import pytest
@@ -10,7 +10,7 @@ import pytest
 import fedgeom
 from fedgeom.federation.coordinator import Sites
 from fedgeom.testing import faults
-from fedgeom.testing.examples import example_sites
+from fedgeom.testing.rehearsal import CheckContext
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,12 +26,62 @@ class Fragile(fedgeom.Moments):
 
 def test_a_method_that_dies_of_a_lost_site_is_found() -> None:
     with pytest.raises(AssertionError, match="the run died of it: ZeroDivisionError"):
-        faults.a_lost_site_is_no_disaster(Fragile(), example_sites(), 0, all_sites=False)
+        faults.survives_dropout(CheckContext(Fragile()))
+
+
+@dataclass(frozen=True, kw_only=True)
+class FragileTest(fedgeom.Moments):
+    name: ClassVar[str] = "test fragile test"
+
+    def conduct(self, sites: Sites) -> Any:
+        model = super().conduct(sites)
+        evaluate = sites.last_step
+
+        def evaluate_all(made: Any) -> None:
+            assert evaluate is not None
+            evaluate(made)
+            if sites.lost:
+                raise ZeroDivisionError("nobody thought of that")
+
+        if evaluate is not None:
+            sites.last_step = evaluate_all
+        return model
+
+
+def test_a_method_that_dies_of_a_site_lost_in_its_evaluation_is_found() -> None:
+    context = CheckContext(FragileTest())
+    with pytest.raises(AssertionError, match="while the model was tested, and the run died of it: ZeroDivision"):
+        faults.evaluation_survives_dropout(context)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counting(fedgeom.Moments):
+    """Remembers, in the coordinator's process, how often it was run."""
+
+    name: ClassVar[str] = "test counting"
+    times: ClassVar[int] = 0
+
+    def conduct(self, sites: Sites) -> Any:
+        type(self).times += 1
+        model = super().conduct(sites)
+        return replace(model, means=model.means + self.times)
+
+
+def test_a_method_that_resumes_to_another_model_is_found() -> None:
+    with pytest.raises(AssertionError, match="died after step 1; the resumed run yields another model"):
+        faults.survives_restart(CheckContext(Counting()))
+
+
+def test_one_site_is_lost_and_one_run_resumed_at_the_level_smoke() -> None:
+    context = CheckContext(fedgeom.Moments(), level="smoke")
+    assert faults.survives_dropout(context) == 1
+    assert faults.survives_restart(context) == 1
+    assert faults.evaluation_survives_dropout(context) == 1
 
 
 def test_every_site_is_killed_at_every_step() -> None:
-    assert faults.a_lost_site_is_no_disaster(fedgeom.Moments(), example_sites(), 0, all_sites=True) == 4 * 8
+    assert faults.survives_dropout(CheckContext(fedgeom.Moments(), level="full")) == 4 * 8
 
 
 def test_the_coordinator_dies_after_every_step() -> None:
-    assert faults.a_dead_coordinator_goes_on(fedgeom.Moments(), example_sites(), 0, every_step=True) == 8
+    assert faults.survives_restart(CheckContext(fedgeom.Moments(), level="full")) == 8

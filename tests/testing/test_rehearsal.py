@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any, ClassVar
+
+import pytest
+
 import fedgeom
 from fedgeom.federation.messages import encode
 from fedgeom.testing.examples import example_sites
-from fedgeom.testing.rehearsal import Rehearsal, refused
+from fedgeom.testing.rehearsal import CheckContext, Rehearsal, refused
 
 
 def test_every_exchange_can_be_played_again_and_gives_the_same_answer() -> None:
@@ -32,3 +36,65 @@ def test_a_refusal_has_a_reason() -> None:
     reply, memory = held.runner(last.site).answer(last.request, None)
     assert "before it joined" in refused(reply)
     assert memory == b""
+
+
+def test_a_run_with_a_site_lost_shares_the_steps_before_and_asks_the_sites_after() -> None:
+    held = Rehearsal(fedgeom.Moments(), example_sites()).hold()
+    other = held.with_site_lost("site-2", 5).hold()
+    shared = [one for one in held.exchanges if one.step < 5]
+    assert other.exchanges[: len(shared)] == shared
+    assert {one.site for one in other.exchanges if one.step >= 5} == {"site-1", "site-3", "site-4"}
+    assert set(other.conversation.lost) == {"site-2"}
+    alone = Rehearsal(fedgeom.Moments(), example_sites(), interfere=lambda name, _: lost(name)).hold
+    found: list[str] = []
+
+    def lost(name: str) -> str | None:
+        found.append(name)
+        return "killed" if name == "site-2" and len(found) > 4 * 4 else None
+
+    assert alone().model.to_bytes() == other.model.to_bytes()
+
+
+def test_nothing_is_asked_again_where_nobody_is_lost() -> None:
+    held = Rehearsal(fedgeom.Moments(), example_sites()).hold()
+    again = held.with_site_lost("site-1", held.steps + 1).hold()
+    assert again.exchanges == held.exchanges
+    assert again.model.to_bytes() == held.model.to_bytes()
+
+
+class Moody(fedgeom.Moments):
+    """Asks something else each time."""
+
+    name: ClassVar[str] = "test moody"
+    seeds: ClassVar[list[int]] = []
+
+    def conduct(self, sites: Any) -> Any:
+        self.seeds.append(0)
+        sites.seed = len(self.seeds)
+        return super().conduct(sites)
+
+
+def test_a_coordinator_that_asks_something_else_is_found() -> None:
+    held = Rehearsal(Moody(), example_sites()).hold()
+    with pytest.raises(AssertionError, match=r"puts another 'join\.hello' in step 1 than before"):
+        held.with_site_lost("site-1", 4).hold()
+
+
+def test_a_context_makes_its_runs_once_and_when_they_are_used() -> None:
+    made: list[str] = []
+
+    def method() -> fedgeom.Moments:
+        made.append("method")
+        return fedgeom.Moments()
+
+    def sites() -> list[fedgeom.SiteData]:
+        made.append("sites")
+        return example_sites()
+
+    context = CheckContext(method, sites)
+    assert made == []
+    assert context.run is context.run
+    assert context.rehearsal is context.rehearsal
+    assert context.run_with_holdout.evaluation is not None
+    assert context.rehearsal_with_holdout is not context.rehearsal
+    assert made == ["method", "sites"]

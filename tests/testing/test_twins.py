@@ -1,4 +1,4 @@
-"""The law that refusals tell nothing finds sites that do tell, and passes those that leave."""
+"""The check that refusals reveal nothing finds sites that do tell, and passes those that leave."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from fedgeom.methods.moments.messages import SumMoments
 from fedgeom.methods.moments.site import MomentsSite
 from fedgeom.protocols.model_delivery import ModelTaken, TakeResult
 from fedgeom.testing.examples import example_sites
-from fedgeom.testing.twins import refusals_tell_nothing
+from fedgeom.testing.rehearsal import CheckContext
+from fedgeom.testing.twins import refusals_reveal_nothing
 from tests.methods.xclp.making import cones
 
 SITES = example_sites()
@@ -40,13 +41,13 @@ def telling(what: str, error: type[Exception], step: str) -> Method:
     class Telling(MomentsSite):
         @answers(SumMoments)
         def sum_moments(self, ask: SumMoments) -> Any:
-            if step == "sum" and odd(self.data, what):
+            if step == "sum" and odd(self.whole, what):
                 raise error("odd")
             return super().sum_moments(ask)
 
         @answers(TakeResult)
         def make(self, ask: TakeResult) -> ModelTaken:
-            if step == "lie" and odd(self.data, what):
+            if step == "lie" and odd(self.whole, what):
                 return ModelTaken()  # takes any nonsense, where the others look at it
             return self.handed.make(ask)
 
@@ -58,21 +59,22 @@ def telling(what: str, error: type[Exception], step: str) -> Method:
 @pytest.mark.parametrize("what", ["number", "sizes", "labels", "rim"])
 def test_a_refusal_that_depends_on_data_is_found_whatever_it_depends_on(what: str) -> None:
     with pytest.raises(AssertionError, match=r"'moments.sum' .* depends on the data: 'answered', but .*: 'odd'"):
-        refusals_tell_nothing(telling(what, ProtocolError, "sum"), SITES, 0, times=0)
+        refusals_reveal_nothing(CheckContext(telling(what, ProtocolError, "sum"), SITES))
 
 
 @pytest.mark.parametrize("error", [InputError, ValueError, MemoryError, ZeroDivisionError])
 def test_a_site_that_leaves_tells_one_thing_only(error: type[Exception], caplog: pytest.LogCaptureFixture) -> None:
     """Whatever goes wrong, foreseen or not, ends in the same words, and the site's own log has where it was."""
-    assert refusals_tell_nothing(telling("labels", error, "sum"), SITES, 0, times=2) > 100
+    assert refusals_reveal_nothing(CheckContext(telling("labels", error, "sum"), SITES)) > 100
     assert "odd" in caplog.text
 
 
 def test_a_lie_that_only_some_sites_see_through_is_found() -> None:
     with pytest.raises(AssertionError, match=r"'model.result' .*with result.* depends on the data"):
-        refusals_tell_nothing(telling("sizes", ProtocolError, "lie"), SITES, 0, times=10)
+        refusals_reveal_nothing(CheckContext(telling("sizes", ProtocolError, "lie"), SITES))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("hide", [False, True])
 def test_labels_that_are_hidden_or_missing_are_not_told_by_refusals(hide: bool) -> None:
     logging.disable(logging.WARNING)
@@ -80,6 +82,6 @@ def test_labels_that_are_hidden_or_missing_are_not_told_by_refusals(hide: bool) 
         method = fedgeom.XCLP(
             bits=64, hamming="ot", hidden_projection=False, hide_labelled=hide, classes=("0", "1", "2")
         )
-        assert refusals_tell_nothing(method, cones(4, rows=8, labelled=0.5), 0, times=12) > 300
+        assert refusals_reveal_nothing(CheckContext(method, cones(4, rows=8, labelled=0.5))) > 300
     finally:
         logging.disable(logging.NOTSET)

@@ -10,18 +10,15 @@ from typer.core import TyperGroup
 from fedgeom.cli import coordinator, site
 from fedgeom.cli.check import check, cost
 from fedgeom.cli.demo import demo
-from fedgeom.cli.inspect import data, ledger, methods
+from fedgeom.cli.inspect import data, ledger, methods, report, studio
 from fedgeom.cli.predict import predict
-from fedgeom.cli.report import report
-from fedgeom.cli.run import run
+from fedgeom.cli.run import compare, run, sweep
 from fedgeom.cli.screen import Terminated, complain
-from fedgeom.cli.studio import studio
-from fedgeom.cli.study import compare, sweep
 from fedgeom.cli.submit import submit
 from fedgeom.errors import FedgeomError
 from fedgeom.version import __version__
 
-__all__ = ["app", "site_approvals", "site_budget"]
+__all__ = ["app"]
 
 
 class _Commands(TyperGroup):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,6 +9,7 @@ import typer
 
 if TYPE_CHECKING:
     from fedgeom.protocols.plan import Costs
+    from fedgeom.report.table import Table
 
 
 def check(
@@ -29,9 +29,8 @@ def check(
 
     from rich.markup import escape
 
-    from fedgeom.cli.screen import console
+    from fedgeom.cli.screen import console, show_report
     from fedgeom.deploy.federation_check import check_federation
-    from fedgeom.report.tables import show_report
 
     screen = console()
     if as_json:
@@ -53,9 +52,6 @@ def check(
     count = len(report.errors)
     screen.print(f"\n[red]not ready[/red]: {count} fault{'s' if count > 1 else ''}")
     raise typer.Exit(1)
-
-
-UNITS = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 
 
 def cost(
@@ -82,6 +78,7 @@ def cost(
     from fedgeom.cli.screen import console
     from fedgeom.deploy.federation_check import check_federation, stop_if_unready
     from fedgeom.protocols.plan import costs_of, shape_like, shape_of
+    from fedgeom.report.table import to_terminal
 
     checked = check_federation(federation, policy=policy)
     plan, method, looked = stop_if_unready(checked)
@@ -95,8 +92,7 @@ def cost(
         return
     screen = console()
     screen.print(f"[bold]{escape(str(federation))}[/bold]: {escape(method.name)} over {len(tables)} sites\n")
-    _show_questions(screen, found[len(tables)])
-    _show_totals(screen, found)
+    screen.print(to_terminal(question_table(found[len(tables)]), total_table(found)))
     for line in dict.fromkeys(line for one in found.values() for line in one.left_out):
         screen.print(f"[yellow]not counted[/yellow]: {escape(line)}", soft_wrap=True)
 
@@ -110,13 +106,9 @@ def figures(costs: Costs) -> dict[str, Any]:
     return {name: getattr(costs, name) for name in names.split()}
 
 
-def size(count: float) -> str:
-    """Return a number of bytes as people write it."""
-    return next((f"{count / unit:.3g} {name}" for unit, name in UNITS if count >= unit), f"{count:.0f} B")
-
-
-def _show_questions(screen: Any, costs: Costs) -> None:
-    """Print one row for each kind of question."""
+def question_table(costs: Costs) -> Table:
+    """Return one row for each kind of question."""
+    from fedgeom.report.table import Table, size
     from fedgeom.report.words import WORDS
 
     kinds: dict[str, list[float]] = {}
@@ -126,36 +118,26 @@ def _show_questions(screen: Any, costs: Costs) -> None:
         row[1] += one.times * one.down
         row[2] += one.times * one.up
     rows = [
-        (WORDS.get(kind, kind), f"{times:.0f}", size(down), size(up)) for kind, (times, down, up) in kinds.items()
+        [WORDS.get(kind, kind), f"{times:.0f}", size(down), size(up)] for kind, (times, down, up) in kinds.items()
     ]
-    _table(screen, ("question", "times", "to a site", "from it"), rows)
+    return Table("", ["question", "times", "to a site", "from it"], rows, right=(1, 2, 3))
 
 
-def _show_totals(screen: Any, found: dict[int, Costs]) -> None:
-    """Print one column for each number of sites."""
+def total_table(found: dict[int, Costs]) -> Table:
+    """Return one column for each number of sites."""
+    from fedgeom.report.table import Table, size
+
     rows = [
-        ("questions", *(f"{one.questions:,}" for one in found.values())),
-        ("a site receives", *(size(one.down) for one in found.values())),
-        ("a site sends", *(size(one.up) for one in found.values())),
-        ("largest message", *(size(one.largest) for one in found.values())),
-        ("the coordinator sends", *(size(one.total_down) for one in found.values())),
-        ("the coordinator receives", *(size(one.total_up) for one in found.values())),
-        ("a site's processor, about", *(f"{one.site_seconds:.2g} s" for one in found.values())),
-        ("the coordinator's, about", *(f"{one.coordinator_seconds:.2g} s" for one in found.values())),
-        ("a site's memory, about", *(size(one.site_memory) for one in found.values())),
-        ("the coordinator's, about", *(size(one.coordinator_memory) for one in found.values())),
+        ["questions", *(f"{one.questions:,}" for one in found.values())],
+        ["a site receives", *(size(one.down) for one in found.values())],
+        ["a site sends", *(size(one.up) for one in found.values())],
+        ["largest message", *(size(one.largest) for one in found.values())],
+        ["the coordinator sends", *(size(one.total_down) for one in found.values())],
+        ["the coordinator receives", *(size(one.total_up) for one in found.values())],
+        ["a site's processor, about", *(f"{one.site_seconds:.2g} s" for one in found.values())],
+        ["the coordinator's, about", *(f"{one.coordinator_seconds:.2g} s" for one in found.values())],
+        ["a site's memory, about", *(size(one.site_memory) for one in found.values())],
+        ["the coordinator's, about", *(size(one.coordinator_memory) for one in found.values())],
     ]
-    _table(screen, ("", *(f"{count:,} sites" for count in found)), rows)
-
-
-def _table(screen: Any, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, padding=(0, 2))
-    for at, name in enumerate(head):
-        table.add_column(name, justify="left" if at == 0 else "right")
-    for row in rows:
-        table.add_row(*map(escape, row))
-    screen.print(table)
-    screen.print()
+    head = ["", *(f"{count:,} sites" for count in found)]
+    return Table("", head, rows, right=range(1, len(head)))

@@ -100,7 +100,8 @@ def list_(folder: Folder = Path()) -> None:
     from fedgeom.deploy.coordinator_folder import CoordinatorFolder
 
     made = CoordinatorFolder(folder.absolute())
-    config, running = made.config(), is_running(made)
+    config = made.config()
+    running = is_running(made)
     sites = list_sites(made)
     for site in sites:
         typer.echo(f"{site.name:<20} {site.connection or 'admitted':<16} {site.identity}")

@@ -77,7 +77,8 @@ def demo(
     with kept(folder, screen):
         sites = list(data.train)
         if raw:
-            sites, method = roughened(sites, folder / TABLES, seed, screen), replace(method, prepare="table")
+            sites = roughened(sites, folder / TABLES, seed, screen)
+            method = replace(method, prepare="table")
         with Questions(screen) as watch:
             finished = run(method, sites, seed=seed, holdout=SHARE, record=folder, watch=watch)
         screen.print()
@@ -99,7 +100,8 @@ def tell_of_prediction(finished: Any, screen: Any) -> None:
     from fedgeom.data.demo_data import LABEL
     from fedgeom.methods.catalogue import load_model
 
-    folder, site = finished.folder, finished.sites[0]
+    folder = finished.folder
+    site = finished.sites[0]
     again = f"fedgeom predict {folder} {folder / TABLES / site.name}.csv --site {site.name} --label {LABEL}"
     right = np.mean(load_model(site_model(folder, site.name)).predict(site) == site.y)
     screen.print(f"\nThe model takes raw files, and speaks {site.name}'s words:", soft_wrap=True)
@@ -116,7 +118,9 @@ def roughened(sites: list[Any], folder: Path, seed: int, screen: Any) -> list[An
     from fedgeom.storage import make_private_folder, write_text
 
     make_private_folder(folder)
-    rng, cuts, found = np.random.default_rng(seed), cuts_of(sites), []
+    rng = np.random.default_rng(seed)
+    cuts = cuts_of(sites)
+    found = []
     for at, site in enumerate(sites):
         file = folder / f"{site.name}.csv"
         write_text(file, as_raw_text(site, cuts, rng, extra=at == 0), private=True)

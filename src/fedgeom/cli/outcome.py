@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from rich.markup import escape
 
-from fedgeom.cli.screen import Terminated
+from fedgeom.cli.screen import Terminated, say_where
 from fedgeom.errors import InputError, ProtocolError, printable
 from fedgeom.federation.record import read_warnings
 from fedgeom.storage import close_to_others, make_private_folder, write_json
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 
     from fedgeom.federation.results import Run, RunWarning
     from fedgeom.report.naming import Truth
+
+
+RESUMABLE = ("resume", "outcomes")
+"""In the folder of a run or a sweep: what lets it go on after it was interrupted."""
 
 
 def new_folder(base: str | Path) -> Path:
@@ -73,9 +77,9 @@ def kept(folder: Path, out: Console, *, again: str = "") -> Iterator[None]:
         with terminated():
             yield
     except KeyboardInterrupt:
-        if (folder / "config.json").exists():
+        if any(folder.iterdir()):
             out.print(f"\nInterrupted. What happened so far is in {escape(str(folder))}", soft_wrap=True)
-            if again and (folder / "resume").exists():
+            if again and any((folder / name).exists() for name in RESUMABLE):
                 out.print(f"to go on: {escape(again)}", soft_wrap=True)
         else:
             out.print("\nInterrupted before the run began; nothing was written.")
@@ -92,44 +96,46 @@ def show(run: Run, out: Console, *, truth: Truth | None = None) -> None:
     """Print ledger, names and figures of a run with a folder, and add picture and page to the folder."""
     from fedgeom.report import page, tables
     from fedgeom.report.naming import read_naming
-    from fedgeom.report.run_folder import keep_rows
+    from fedgeom.report.table import to_terminal
 
     folder = run.folder
     assert folder is not None, "the commands always record their runs"
-    out.print(tables.ledger_table(run.ledger))
-    out.print()
-    out.print(tables.traffic_table(run.ledger))
+    out.print(to_terminal(tables.ledger_table(run.ledger), tables.traffic_table(run.ledger)))
     out.print()
     matched = any("names" in result for result in run.local.values())
     if matched and not getattr(run.model, "names", ()):  # a joint model that speaks words was not matched by shape
         naming = read_naming(run.local, truth)
         write_json(folder / page.NAMES, naming, private=True)
-        out.print(tables.naming_table(naming))
+        out.print(to_terminal(tables.naming_table(naming)))
         out.print(tables.naming_verdict(naming))
         if naming.doubtful:
             out.print()
-            out.print(tables.evidence_table(naming))
+            out.print(to_terminal(tables.doubt_table(naming)))
         out.print()
-    if run.model.in_disc:
-        from fedgeom.report.disc import draw_disc
-
-        with out.status("drawing"):
-            seen = as_seen(run)
-            keep_rows(seen, folder)
-            tests = seen.test if any(len(part) for part in seen.test) else None
-            picture = draw_disc(seen, seen.train, folder / page.PICTURE, test_sites=tests, truth=truth)
+    with out.status("drawing"):
+        picture = _draw(run, folder / page.PICTURE, truth)
+    if picture is not None:
         close_to_others(picture)
-        out.print(f"picture  {escape(str(picture))}", soft_wrap=True)
-    elif "ellipse_means" in run.artifacts:
-        from fedgeom.report.ellipses import draw_ellipses
-
-        with out.status("drawing"):
-            keep_rows(as_seen(run), folder)
-            picture = draw_ellipses(run, run.train, folder / page.PICTURE, truth=truth)
-        close_to_others(picture)
-        out.print(f"picture  {escape(str(picture))}", soft_wrap=True)
+        say_where(out, "picture", picture)
     show_record(folder, out)
     show_warnings(run.warnings, out)
+
+
+def _draw(run: Run, file: Path, truth: Truth | None) -> Path | None:
+    """Draw the shapes of a run, and keep some rows for its page; None where the method has no shapes."""
+    from fedgeom.report.disc import draw_disc
+    from fedgeom.report.ellipses import draw_ellipses
+    from fedgeom.report.run_folder import keep_rows
+
+    if run.model.in_disc:
+        seen = as_seen(run)
+        keep_rows(seen, file.parent)
+        tests = seen.test if any(len(part) for part in seen.test) else None
+        return draw_disc(seen, seen.train, file, test_sites=tests, truth=truth)
+    if "ellipse_means" in run.artifacts:
+        keep_rows(as_seen(run), file.parent)
+        return draw_ellipses(run, run.train, file, truth=truth)
+    return None
 
 
 def as_seen(run: Run) -> Run:
@@ -145,14 +151,15 @@ def show_record(folder: Path, out: Console) -> None:
     """Write the page of a run's folder, and print where it is and, last, how well the model does."""
     from fedgeom.evaluation.evaluation import read_evaluation
     from fedgeom.report import page
-    from fedgeom.report.tables import evaluation_table
+    from fedgeom.report.table import to_terminal
+    from fedgeom.report.tables import evaluation_tables
 
-    out.print(f"page     {escape(str(page.write_page(folder)))}", soft_wrap=True)
-    out.print(f"record   {escape(str(folder))}", soft_wrap=True)
+    say_where(out, "page", page.write_page(folder))
+    say_where(out, "record", folder)
     found = read_evaluation(folder)
     if found is not None:
         out.print()
-        out.print(evaluation_table(found))
+        out.print(to_terminal(*evaluation_tables(found)))
 
 
 def show_warnings(warnings: Sequence[RunWarning], out: Console) -> None:

@@ -1,8 +1,8 @@
-"""``fedgeom run``: a method over the sites that a federation file names."""
+"""``fedgeom run``, ``compare`` and ``sweep``: methods over the sites that a federation file names."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +11,12 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from fedgeom.data.sites import SiteData
     from fedgeom.data.validation import Finding
+    from fedgeom.deploy.federation_file import FederationFile
+    from fedgeom.deploy.study_file import Study
+    from fedgeom.evaluation.benchmark import Entry
+
 
 SHOWN = 3
 """So many warnings on tables are printed before a run; `fedgeom check` has all."""
@@ -52,7 +57,8 @@ def run(
     from fedgeom.errors import InputError
     from fedgeom.federation.record import read_folder
 
-    screen, plan = console(), read_federation(federation)
+    screen = console()
+    plan = read_federation(federation)
     if resume is not None and (out is not None or seed is not None):
         raise InputError(
             "--resume goes on in the folder and with the seed of the run; leave --out and --seed away"
@@ -114,3 +120,117 @@ def _untested(federation: Path) -> str:
         f"How well the model does was not tested: holdout = 0.25 in {escape(str(federation))} keeps a quarter of each "
         "site's rows aside for that."
     )
+
+
+Out = Annotated[
+    Path | None,
+    typer.Option(help="Where to keep the figures: OUT-1, OUT-2, …; in runs, after the file's name, if not given."),
+]
+Resume = Annotated[
+    Path | None, typer.Option(help="Go on in this folder: what is there on the same terms is not run again.")
+]
+
+
+def compare(
+    federation: Annotated[
+        Path, typer.Argument(help="A federation file; docs/federation-file.md says what is in it.")
+    ],
+    methods: Annotated[str, typer.Option(help="The methods, divided by commas; all: every one there is.")] = "all",
+    seeds: Annotated[
+        int, typer.Option(help="How many seeds, from the file's on: each keeps other rows aside.")
+    ] = 1,
+    out: Out = None,
+    resume: Resume = None,
+) -> None:
+    """Run several methods on the same rows and splits, all in this process: one table, and which to take."""
+    from fedgeom.deploy.study_file import read_comparison
+    from fedgeom.errors import InputError
+
+    if seeds < 1:
+        raise InputError(f"--seeds {seeds} given; wanted 1 or more")
+    again = f"fedgeom compare {federation} --methods {methods} --seeds {seeds}"
+    run_study(
+        federation,
+        lambda path, plan, sites: read_comparison(path, plan, sites, methods, seeds),
+        "comparison",
+        out,
+        resume,
+        again,
+    )
+
+
+def sweep(
+    study: Annotated[
+        Path,
+        typer.Argument(help="A federation file with a [sweep]; docs/federation-file.md says what is in it."),
+    ],
+    out: Out = None,
+    resume: Resume = None,
+) -> None:
+    """Try the settings of each row over seeds, choose on rows set aside, test what was chosen: one table."""
+    from fedgeom.deploy.study_file import read_sweep
+
+    run_study(study, read_sweep, "sweep", out, resume, f"fedgeom sweep {study}")
+
+
+def run_study(
+    path: Path,
+    read: Callable[[Path, FederationFile, Sequence[SiteData]], Study],
+    name: str,
+    out: Path | None,
+    resume: Path | None,
+    again: str,
+) -> None:
+    """Run what a file wants compared or swept, print its tables, and keep them in files of the given name."""
+    from fedgeom.cli.outcome import kept, new_folder
+    from fedgeom.cli.screen import console, say_where
+    from fedgeom.deploy.federation_file import build_policy, read_federation, read_sites
+    from fedgeom.deploy.study_file import holdout_of
+    from fedgeom.engines.benchmark import sweep as run_all
+    from fedgeom.engines.benchmark import write_sweep
+    from fedgeom.errors import InputError
+    from fedgeom.report.table import to_terminal
+    from fedgeom.report.tables import sweep_page, sweep_tables
+    from fedgeom.storage import make_private_folder, write_text
+
+    if resume is not None and out is not None:
+        raise InputError("--resume goes on in its folder; leave --out away")
+    screen = console()
+    plan = read_federation(path)
+    policy = build_policy(path, plan, "relaxed")
+    sites = read_sites(path, plan)
+    study = read(path, plan, sites)
+    screen.print(
+        f"{len(study.rows)} {'methods' if name == 'comparison' else 'rows'} over {len(sites)} sites with "
+        f"{sum(map(len, sites)):,} rows of data, {len(study.seeds)} seed{'s' if len(study.seeds) > 1 else ''}: "
+        f"{study.runs} runs"
+    )
+    ending = "compared" if name == "comparison" else "swept"
+    folder = make_private_folder(resume) if resume else new_folder(out or Path("runs") / f"{path.stem}-{ending}")
+    with kept(folder, screen, again=f"{again} --resume {folder}"):
+        swept = run_all(
+            study.rows,
+            sites,
+            seeds=study.seeds,
+            holdout=holdout_of(plan),
+            by=study.by,
+            policy=policy,
+            settings=study.settings,
+            failed=study.failed,
+            folder=folder,
+            watch=lambda entry: screen.print(_line(entry), markup=False),
+        )
+        files = write_sweep(folder, name, swept)
+        files.append(write_text(folder / f"{name}.html", sweep_page(swept, path.stem), private=True))
+    screen.print()
+    screen.print(to_terminal(*sweep_tables(swept)))
+    screen.print()
+    for file in files:
+        say_where(screen, "kept in", file)
+
+
+def _line(entry: Entry) -> str:
+    """Say what came of one run."""
+    accuracy = None if entry.evaluation is None else entry.evaluation["own"].accuracy
+    said = "failed" if accuracy is None else f"accuracy {accuracy}"
+    return f"  {entry.title:<28} seed {entry.seed:<4} {said}  {entry.seconds:.1f} s"

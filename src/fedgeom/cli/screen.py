@@ -1,8 +1,9 @@
-"""What the commands print: progress, question by question and site by site, and complaints."""
+"""What the commands print: findings, progress, question by question and site by site, and complaints."""
 
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -11,14 +12,26 @@ from fedgeom.report.palette import TERMINAL
 from fedgeom.report.words import WORDS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
     from rich.console import Console
     from rich.progress import Task, TaskID
     from rich.text import Text
 
+    from fedgeom.data.validation import Finding, Level, Report
     from fedgeom.federation.coordinator import Event
 
 MOST_LINES = 14
 """Methods with hundreds of rounds show the last ones."""
+MOST_ALIKE = 8
+"""How many findings are shown for which the same has to be done; the others are counted."""
+SIGNS: dict[Level, tuple[str, str, str]] = {
+    "error": ("✗", "red", "errors: the run would fail, or lose a site"),
+    "warning": ("!", "yellow", "warnings: likely mistakes"),
+    "note": ("·", "dim", "notes"),
+}
+"""Sign, colour and heading of each level of findings."""
 
 
 def console() -> Console:
@@ -42,6 +55,56 @@ def complain(text: str, style: str = "red") -> None:
     from rich.text import Text
 
     Console(stderr=True, highlight=False, soft_wrap=True).print(Text(printable(text, lines=True), style=style))
+
+
+def say_where(out: Console, what: str, path: str | Path) -> None:
+    """Print where something was written, in one line that can be copied."""
+    from rich.markup import escape
+
+    out.print(f"{what:<8} {escape(str(path))}", soft_wrap=True)
+
+
+def show_report(report: Report, out: Console) -> None:
+    """Print what each site has, then what was found, errors first."""
+    from fedgeom.report.table import to_terminal
+    from fedgeom.report.tables import sites_table
+
+    if report.sites:
+        out.print(to_terminal(sites_table(report.sites)))
+    show_findings(report.findings, out)
+
+
+def show_findings(findings: Sequence[Finding], out: Console, *, levels: Sequence[Level] = tuple(SIGNS)) -> None:
+    """Print findings by level, each with what to do; the same remedy is said once."""
+    from rich.markup import escape
+
+    for level in levels:
+        sign, colour, heading = SIGNS[level]
+        alike: dict[tuple[str, str], list[Finding]] = {}
+        for at, one in enumerate(findings):
+            if one.level == level:
+                alike.setdefault((one.topic, one.remedy or str(at)), []).append(one)
+        if alike:
+            out.print(f"\n[bold {colour}]{heading}[/bold {colour}]")
+        for group in alike.values():
+            for one in group[:MOST_ALIKE]:
+                _hanging(out, f"[{colour}]{sign}[/{colour}]", escape(str(replace(one, remedy=""))), 1)
+            if len(group) > MOST_ALIKE:
+                _hanging(out, " ", f"and {len(group) - MOST_ALIKE} more of this kind (--json lists all)", 1)
+            if group[0].remedy:
+                _hanging(out, "[dim]→[/dim]", f"[dim]{escape(group[0].remedy)}[/dim]", 3)
+
+
+def _hanging(out: Console, sign: str, text: str, indent: int) -> None:
+    """Print a text whose lines all begin behind its sign."""
+    from rich.padding import Padding
+    from rich.table import Table
+
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column()
+    grid.add_column(overflow="fold")
+    grid.add_row(sign, text)
+    out.print(Padding(grid, (0, 0, 0, indent), expand=False))
 
 
 SHORT = 60
@@ -117,7 +180,8 @@ class Questions:
         if event.state == "waiting":
             self._progress.update(line, last=f"waiting for approval at {site}")
             return
-        lost, answered = task.fields["lost"], task.fields["answered"]
+        lost = task.fields["lost"]
+        answered = task.fields["answered"]
         new = site not in lost and site not in answered  # one that answered may be left out afterwards
         if event.state == "lost":
             lost[site] = _shortened(printable(event.detail)) or "no reason was given"

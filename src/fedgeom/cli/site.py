@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 import re
 import shlex
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rich.console import Console
-    from rich.table import Table
 
     from fedgeom.deploy.budgets import Charge
     from fedgeom.deploy.preview import Preview
@@ -113,12 +111,13 @@ def preview(
     """Show what would leave the site, message by message; nothing is sent."""
     from rich.markup import escape
 
-    from fedgeom.cli.screen import console
+    from fedgeom.cli.screen import console, say_where
     from fedgeom.deploy.preview import preview as rehearse
     from fedgeom.deploy.site_folder import SiteFolder
     from fedgeom.federation.approval import hash_terms
-    from fedgeom.report.preview import draw
-    from fedgeom.report.tables import size
+    from fedgeom.report.disc import draw_preview
+    from fedgeom.report.table import to_terminal
+    from fedgeom.report.tables import preview_tables
 
     screen = console()
     site = SiteFolder(folder.absolute())
@@ -132,24 +131,15 @@ def preview(
     )
     screen.print(NAMES[found.names])
     _show_refusals(screen, found)
-    rows = [
-        [str(at), one.question, one.answer, size(one.bytes), one.reveals]
-        for at, one in enumerate(found.messages, start=1)
-    ]
-    screen.print(table(["", "asked", "would leave", "size", "what it reveals to the coordinator"], rows, (0, 3)))
-    total = sum(one.bytes for one in found.messages)
-    screen.print(f"\nIn all {len(found.messages)} messages, {size(total)}.")
-    if found.corners:
-        screen.print("\nCorners of hulls: rows that others learn, rounded and not under your name.")
-        body = [[escape(c.label), str(c.rows), str(c.corners), f"{c.share:.0%}"] for c in found.corners]
-        screen.print(table(["class", "rows", "corners", "share"], body, (1, 2, 3)))
+    screen.print(to_terminal(*preview_tables(found)))
     if found.broke_off:
         screen.print(
             f"\n[yellow]The rehearsal ended early: {escape(found.broke_off)}[/yellow]\n"
             "That may be due to the phantoms."
         )
     if picture and found.corners:
-        screen.print(f"\npicture  {escape(str(draw(found, site.path / 'preview.png')))}", soft_wrap=True)
+        screen.print()
+        say_where(screen, "picture", draw_preview(found, site.path / "preview.png"))
     if found.terms is None:
         screen.print(
             f"\nThe hash of the terms needs {site.config().roster}: it says who may take part.", soft_wrap=True
@@ -164,7 +154,7 @@ def _show_refusals(screen: Console, found: Preview) -> None:
     """Print how the site's table stands against the job, and why else the site would refuse."""
     from rich.markup import escape
 
-    from fedgeom.report.tables import show_findings
+    from fedgeom.cli.screen import show_findings
 
     show_findings(found.report.findings, screen)
     said = {str(one) for one in found.report.errors}
@@ -188,21 +178,19 @@ def check(
 
     Ends with code 0 when the table is ready, 1 when it is not.
     """
-    import json
-
     from rich.markup import escape
 
-    from fedgeom.cli.screen import console
+    from fedgeom.cli.screen import console, show_report
     from fedgeom.deploy.site import file_report, table_report
     from fedgeom.deploy.site_folder import SiteFolder
-    from fedgeom.report.tables import show_report
 
     site = SiteFolder(folder.absolute())
     report = table_report(site) if federation is None else file_report(site, federation)
     if as_json:
         typer.echo(json.dumps(report.plain(), indent=2, ensure_ascii=False))
         raise typer.Exit(0 if report.ready else 1)
-    screen, count = console(), len(report.errors)
+    screen = console()
+    count = len(report.errors)
     show_report(report, screen)
     what = "the table" if federation is None else f"the table, for {federation}"
     if report.ready:
@@ -227,18 +215,6 @@ def ledger(folder: Folder = Path()) -> None:
     for entry in entries:
         typer.echo(describe(entry) + (f"\n    reveals {printable(entry.reveals)}" if entry.reveals else ""))
     typer.echo(f"{len(entries)} questions, {sum(entry.sent for entry in entries):,} bytes left the site")
-
-
-def table(head: list[str], rows: list[list[str]], right: tuple[int, ...] = ()) -> Table:
-    """Return a table without lines; the columns ``right`` stand to the right."""
-    from rich.table import Table
-
-    made = Table(header_style="dim", box=None, pad_edge=False)
-    for at, name in enumerate(head):
-        made.add_column(name, justify="right" if at in right else "left", overflow="fold")
-    for row in rows:
-        made.add_row(*row)
-    return made
 
 
 DIGITS = 64
@@ -266,17 +242,20 @@ def approve(
     from fedgeom.deploy.approvals import DAY, ApprovalStore
     from fedgeom.deploy.site_folder import SiteFolder
     from fedgeom.errors import InputError
+    from fedgeom.report.tables import moment
 
     if not (0 < days <= 3650 and 1 <= runs <= 1_000_000):
         raise InputError(f"--days {days:g} --runs {runs} given; wanted up to 3650 days, and 1 run or more")
-    site, screen = SiteFolder(folder.absolute()), console()
-    name, store = site.config().name, ApprovalStore(site.path)
+    site = SiteFolder(folder.absolute())
+    screen = console()
+    name = site.config().name
+    store = ApprovalStore(site.path)
     store.read()  # a damaged file is named before anything is asked
     digits, terms = _find(site, store, job)
     if terms is not None and name not in terms.participants:
         raise InputError(f"{job}: {name!r} is not among those who may take part: {', '.join(terms.participants)}")
     _show(screen, site, job, terms)
-    ends = _day(store.clock() + days * DAY)
+    ends = moment(store.clock() + days * DAY)
     screen.print(f"terms    {digits}", soft_wrap=True)
     screen.print(f"until    {ends}, for {runs} run{'s' if runs > 1 else ''}")
     if not yes and not on_terminal():
@@ -316,10 +295,9 @@ def _show(screen: Console, site: SiteFolder, job: str, terms: JobTerms | None) -
     """Print what a steward decides about: method, settings, who takes part, what leaves."""
     from rich.markup import escape
 
+    from fedgeom.cli.screen import show_findings
     from fedgeom.deploy.preview import reasons_to_refuse
     from fedgeom.deploy.site import leaves_with, terms_report
-    from fedgeom.errors import printable
-    from fedgeom.report.tables import show_findings
 
     if terms is None:
         screen.print("[yellow]Only the hash is known here; what it stands for is in the federation file.[/yellow]")
@@ -353,10 +331,6 @@ def on_terminal() -> bool:
     return sys.stdin.isatty()
 
 
-def _day(when: float) -> str:
-    return datetime.datetime.fromtimestamp(when).strftime("%Y-%m-%d %H:%M")
-
-
 @app.command()
 def approvals(folder: Folder = Path()) -> None:
     """List the jobs that were approved, that wait for approval, and that site.toml lets in."""
@@ -365,28 +339,30 @@ def approvals(folder: Folder = Path()) -> None:
     from fedgeom.cli.screen import console
     from fedgeom.deploy.approvals import ApprovalStore
     from fedgeom.deploy.site_folder import SiteFolder
-    from fedgeom.errors import printable
+    from fedgeom.report.table import Table, to_terminal
+    from fedgeom.report.tables import moment
 
-    site, screen = SiteFolder(folder.absolute()), console()
-    mode, store = site.config().approve, ApprovalStore(site.path)
-    file, now = store.read(), store.clock()
+    site = SiteFolder(folder.absolute())
+    screen = console()
+    mode = site.config().approve
+    store = ApprovalStore(site.path)
+    file = store.read()
+    now = store.clock()
 
     def method(job: JobTerms | None) -> str:
-        return "(hash only)" if job is None else escape(printable(job.method))
+        return "(hash only)" if job is None else job.method
 
-    rows = [
-        [
-            one.hash[:16],
-            method(one.job),
-            f"{len(one.used)}/{one.runs}" if not one.rule else str(len(one.used)),
-            _day(one.expires) if not one.rule else "",
-            escape(one.state(now)),
-        ]
-        for one in file.approvals
-    ]
-    rows += [[one.hash[:16], method(one.job), "", "", f"waiting since {_day(one.when)}"] for one in file.waiting]
+    rows = []
+    for one in file.approvals:
+        runs = str(len(one.used)) if one.rule else f"{len(one.used)}/{one.runs}"
+        until = "" if one.rule else moment(one.expires)
+        rows.append([one.hash[:16], method(one.job), runs, until, one.state(now)])
+    for job in file.waiting:
+        rows.append([job.hash[:16], method(job.job), "", "", f"waiting since {moment(job.when)}"])
     if rows:
-        screen.print(table(["hash", "method", "runs", "may begin until", "state"], rows, (2,)))
+        screen.print(
+            to_terminal(Table("", ["hash", "method", "runs", "may begin until", "state"], rows, right=(2,)))
+        )
     else:
         screen.print("Nothing was approved yet, and nothing waits.")
     for waiting in file.waiting:
@@ -428,15 +404,14 @@ def budget(
     as_json: Annotated[bool, typer.Option("--json", help="Print the budget as JSON, for machines.")] = False,
 ) -> None:
     """Show what each run cost, what all cost together, what is left, and which runs nobody can account for."""
-    import json
-
     from rich.markup import escape
 
     from fedgeom.cli.screen import console
     from fedgeom.deploy.budgets import BudgetStore, unaccounted_runs
     from fedgeom.deploy.site_folder import SiteFolder
 
-    site, screen = SiteFolder(folder.absolute()), console()
+    site = SiteFolder(folder.absolute())
+    screen = console()
     policy = site.config().policy
     store = BudgetStore(site.path, site.identity(), policy)
     if restart:
@@ -445,8 +420,10 @@ def budget(
         kept = store.restart()
         screen.print("The count begins anew." + (f" The old file is {escape(str(kept))}." if kept else ""))
         return
-    charges, spent = store.read(), store.spent()
-    unknown, cap = unaccounted_runs(site.path, charges), policy.max_epsilon
+    charges = store.read()
+    spent = store.spent()
+    unknown = unaccounted_runs(site.path, charges)
+    cap = policy.max_epsilon
     if as_json:
         runs = [
             {"run": c.run, "method": c.method, "epsilon": c.epsilon, "delta": c.delta, "part": c.note}
@@ -463,23 +440,11 @@ def _show_site_budget(
     screen: Console, charges: Sequence[Charge], spent: float, unknown: Sequence[str], policy: Policy
 ) -> None:
     """Print what each run cost, what all cost together, and which runs are in no budget."""
-    from rich.markup import escape
+    from fedgeom.report.table import to_terminal
+    from fedgeom.report.tables import budget_table
 
-    from fedgeom.errors import printable
-
-    rows = [
-        [
-            datetime.datetime.fromtimestamp(one.when).strftime("%Y-%m-%d %H:%M"),
-            one.run[:8],
-            escape(printable(one.method)),
-            one.unit,
-            f"{one.epsilon:g}" if one.run else "",
-            (f"{one.delta:g}" + (f" ({one.note} alone)" if one.note else "")) if one.run else one.note,
-        ]
-        for one in charges
-    ]
-    if rows:
-        screen.print(table(["charged", "run", "method", "per", "epsilon", "delta"], rows, (4,)))
+    if charges:
+        screen.print(to_terminal(budget_table(charges)))
     else:
         screen.print("No run was charged yet.")
     left = f"of max_epsilon = {policy.max_epsilon:g}" if policy.max_epsilon else "(no limit: max_epsilon = 0)"

@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
+    from rich.console import Console, RenderableType
 
     from fedgeom.deploy.submit import Board
     from fedgeom.federation.coordinator import Event
+    from fedgeom.report.table import Style
 
-STYLES = {
+STYLES: dict[str, Style] = {
     "expected": "dim",
-    "joined": "cyan",
-    "answering": "yellow",
-    "waiting": "magenta",
-    "answered": "green",
-    "lost": "red",
+    "answering": "doubt",
+    "waiting": "strong",
+    "answered": "good",
+    "lost": "bad",
 }
+"""How the state of a site is shown."""
 
 
 def submit(
@@ -103,7 +103,8 @@ class Display:
     def __init__(self, out: Console, board: Board):
         from rich.live import Live
 
-        self._out, self._board = out, board
+        self._out = out
+        self._board = board
         self._live = Live(self._table(), console=out, refresh_per_second=4) if out.is_terminal else None
 
     def __enter__(self) -> Display:
@@ -137,43 +138,36 @@ class Display:
         if self._live:
             self._live.update(self._table())
 
-    def _table(self) -> Table:
-        from rich.markup import escape
-        from rich.table import Table
+    def _table(self) -> RenderableType:
+        from fedgeom.report.table import Cell, Line, Table, to_terminal
+        from fedgeom.report.words import in_words
 
-        from fedgeom.report.words import WORDS
-
-        title, waiting = f"step {self._board.step}", self._board.waiting
-        if waiting:
-            title += escape(f": waiting for approval at {', '.join(waiting)}")
-        table = Table(title=title, title_justify="left", header_style="dim", box=None, pad_edge=False)
-        for name in ("site", "state", "question", ""):
-            table.add_column(name, overflow="fold")
-        for name, line in self._board.lines.items():
-            style = STYLES.get(line.state, "")
-            words = WORDS.get(line.kind, line.kind).strip()
-            state = f"[{style}]{line.state}[/{style}]" if style else line.state
-            table.add_row(escape(name), state, escape(words), escape(line.detail))
-        return table
+        title = f"step {self._board.step}"
+        if self._board.waiting:
+            title += f": waiting for approval at {', '.join(self._board.waiting)}"
+        rows: list[Line] = [
+            [name, Cell(line.state, STYLES.get(line.state, "")), in_words(line.kind), line.detail]
+            for name, line in self._board.lines.items()
+        ]
+        return to_terminal(Table(title, ["site", "state", "question", ""], rows))
 
 
 def show_record(folder: Path, screen: Console) -> None:
     """Print what a run's record holds."""
-    from rich.markup import escape
-
     from fedgeom.cli.outcome import show_record as show_page
     from fedgeom.cli.outcome import show_warnings
+    from fedgeom.cli.screen import say_where
     from fedgeom.federation.record import read_folder
     from fedgeom.report import tables
+    from fedgeom.report.table import to_terminal
 
     content = read_folder(folder)
-    screen.print(tables.ledger_table(content["ledger"]))
-    screen.print()
-    screen.print(tables.traffic_table(content["ledger"]))
+    ledger = content["ledger"]
+    screen.print(to_terminal(tables.ledger_table(ledger), tables.traffic_table(ledger)))
     screen.print()
     for name, value in content["metrics"].items():
         screen.print(f"{name:<14}{value}", markup=False)
     screen.print()
-    screen.print(f"model    {escape(str(folder / 'model.safetensors'))}", soft_wrap=True)
+    say_where(screen, "model", folder / "model.safetensors")
     show_page(folder, screen)
     show_warnings(content["warnings"], screen)

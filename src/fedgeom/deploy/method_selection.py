@@ -7,6 +7,7 @@ sites' rows are at hand. For sites of their own nothing is chosen (`fedgeom.depl
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,14 +18,15 @@ import numpy as np
 
 from fedgeom.data.sites import SiteData
 from fedgeom.deploy.federation_file import FederationFile
+from fedgeom.engines.check import REHEARSED_CELLS
 from fedgeom.errors import InputError
-from fedgeom.federation.method import METHODS
+from fedgeom.federation.method import METHODS, Method
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.preparation import fit_plain
-from fedgeom.federation.steps import read_steps
 from fedgeom.methods.label_names import look_at_names
 from fedgeom.methods.ridge.features import Fourier
 from fedgeom.methods.ridge.settings import RidgeSettings
+from fedgeom.preparation.pca import PCA
 
 WIDEST = RidgeSettings.max_features - Fourier.count
 """The most columns that Ridge takes as they are, beside Fourier features."""
@@ -65,9 +67,8 @@ def for_shared_names(
     return Suited(method, USUAL | {"features": ["linear", "fourier"]})
 
 
-def with_few_features(found: Suited, policy: Policy, sites: Sequence[SiteData], columns: int) -> Suited:
+def with_few_features(found: Suited, policy: Policy, rows: int, columns: int) -> Suited:
     """Return the choice with fewer Fourier features, or none, where a policy wants more rows for each feature."""
-    rows = sum(map(len, sites))
     least = policy.min_rows_per_feature
     if "features" not in found.settings or rows >= least * (columns + Fourier.count):
         return found
@@ -81,12 +82,23 @@ def with_few_features(found: Suited, policy: Policy, sites: Sequence[SiteData], 
     )
 
 
+def _learnt_rows(federation: FederationFile, sites: Sequence[SiteData]) -> int:
+    """Return of how many rows the sites learn at least: each class of each site keeps its share aside, rounded up."""
+    aside = sum(math.ceil(federation.holdout * rows) for site in sites for rows in site.class_counts().values())
+    return sum(map(len, sites)) - aside
+
+
 def _width(federation: FederationFile, sites: Sequence[SiteData]) -> int:
     """Return how many columns the method sees; of prepared rows that is rehearsed."""
     if not federation.prepare:
         return sites[0].shape[1]
-    steps = read_steps(federation.prepare)
-    return fit_plain(steps, sites, federation.seed).columns.width
+    prepared: Method = METHODS.find("ridge")(prepare=federation.prepare)
+    components = [step.components for step in prepared.preparing if isinstance(step, PCA)]
+    if components:
+        return int(components[-1])
+    if sum(len(site) * site.shape[1] for site in sites) > REHEARSED_CELLS:
+        return sites[0].shape[1]
+    return fit_plain(prepared.preparing, sites, federation.seed).columns.width
 
 
 def _other(known: Mapping[str, set[str]], name: str) -> set[str]:
@@ -130,7 +142,9 @@ def choose(
     if not method and names == "shared":
         found = for_shared_names(sites, federation.parameters, in_disc=in_disc, prepared=prepared)
         if found.method == "ridge":
-            found = with_few_features(found, policy or Policy(), sites, _width(federation, sites))
+            found = with_few_features(
+                found, policy or Policy(), _learnt_rows(federation, sites), _width(federation, sites)
+            )
         method, added, suits = found.method, dict(found.settings), found.reason
     elif not method:
         method = _for_own(federation.parameters)

@@ -20,15 +20,19 @@ from fedgeom.deploy.answering import read_data, reveals
 from fedgeom.deploy.federation_file import build_method, read_federation, terms_of
 from fedgeom.deploy.site import file_refusals, own_report, usual_number
 from fedgeom.deploy.site_folder import SiteFolder
+from fedgeom.engines.check import check_own
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.errors import FedgeomError, InputError
 from fedgeom.federation.approval import JobTerms
-from fedgeom.federation.coordinator import Lost
+from fedgeom.federation.coordinator import Engine, Lost
 from fedgeom.federation.messages import Buffer, decode, unpack
 from fedgeom.federation.method import Method, ShownRows
+from fedgeom.federation.policy import Policy
 from fedgeom.federation.session import Session
 from fedgeom.preparation.pipeline import prepared_method
 
+SHAPING = ("min_cohort", "threshold", "max_message_bytes", "single_site_classes", "min_sites", "min_rows")
+"""What of the site's policy shapes the conversation; the rest may end it."""
 SHAKE = 0.05
 """Phantom rows differ from the site's own by about this share of each column's spread."""
 
@@ -95,14 +99,11 @@ def preview(folder: SiteFolder, federation: Path, *, sites: int | None = None, s
     phantoms = [alike(own, rng, f"phantom-{i}") for i in range(1, count)]
     report = own_report(folder, method, own, count, plan.seed)
     refusals = file_refusals(folder, plan) + [str(one) for one in report.errors]
-    engine = _RecordingEngine(EmbeddedEngine(method, [own, *phantoms], policy=policy), own.name)
-    run = b"preview " * 4
-    broke_off = ""
-    if report.ready:
-        try:
-            Session(method, run, plan.seed, engine.inner.roster).hold(engine)
-        except FedgeomError as error:
-            broke_off = str(error)
+    # What would leave is shown also where the site's policy would refuse; that it would is found by the run itself.
+    shaping = Policy(**{name: getattr(policy, name) for name in SHAPING})
+    engine = _RecordingEngine(EmbeddedEngine(method, [own, *phantoms], policy=shaping), own.name)
+    if check_own(method, own, shaping, sites=count, seed=plan.seed).ready:
+        broke_off = _rehearse(method, plan.seed, engine, engine.inner.roster)
     else:
         broke_off = "the site's table is not ready, so that it would leave before anything is computed"
     seen = prepared_method(method, [own, *phantoms]).sites[0] if method.preparing and not broke_off else own
@@ -113,6 +114,10 @@ def preview(folder: SiteFolder, federation: Path, *, sites: int | None = None, s
         for one in shown
         if one.extreme > config.policy.max_corner_share * one.rows
     ]
+    if not refusals and not broke_off:
+        strict = EmbeddedEngine(method, [own, *phantoms], policy=policy)
+        refused = _rehearse(method, plan.seed, strict, strict.roster)
+        refusals += [refused] if refused else []
     return Preview(
         site=own.name,
         method=method.name,
@@ -125,6 +130,15 @@ def preview(folder: SiteFolder, federation: Path, *, sites: int | None = None, s
         broke_off=broke_off,
         terms=terms,
     )
+
+
+def _rehearse(method: Method, seed: int, engine: Engine, roster: Mapping[str, bytes]) -> str:
+    """Hold a run and return why it broke off, if it did."""
+    try:
+        Session(method, b"preview " * 4, seed, roster).hold(engine)
+    except FedgeomError as error:
+        return str(error)
+    return ""
 
 
 def drawn(own: SiteData, rng: np.random.Generator, name: str) -> SiteData:

@@ -65,7 +65,7 @@ AHEAD = (
     "fedgeom.deploy.answering",
     "fedgeom.data.readers",
     "fedgeom.data.validation",
-    "fedgeom.methods.hulls.core",  # scikit-learn: 2.5 s
+    "fedgeom.geometry.hyperbolic.svm",  # scikit-learn: 2.5 s
     "safetensors.numpy",
 )
 """What answers import late."""

@@ -1,4 +1,7 @@
-"""Which methods a federation file wants compared, and with which settings."""
+"""Which methods a federation file wants compared or swept, and with which settings.
+
+`fedgeom compare` names its methods, each a row with one setting; `fedgeom sweep` reads the rows of ``[sweep]``.
+"""
 
 from __future__ import annotations
 
@@ -24,15 +27,60 @@ from fedgeom.registry import did_you_mean
 
 DEFAULT_SHARE = 0.25
 """The share of rows kept aside where the file does not say."""
+EFFORT = ("rounds", "epochs", "steps")
+"""The settings that say how much sites train."""
+Values = Annotated[list[Any], msgspec.Meta(min_length=1)]
+
+
+class RowBlock(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One ``[sweep.rows.NAME]`` block."""
+
+    method: str = ""
+    """If left out, the row's name."""
+    parameters: dict[str, Any] = {}
+    """What all of the row's settings have in common."""
+    grid: dict[str, Values] = {}
+    """Added to the grid of all rows; where both name a setting, the row's values are taken."""
+    settings: list[dict[str, Any]] = []
+    """Instead of the list of all rows."""
+
+
+class SweepBlock(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The ``[sweep]`` block."""
+
+    seeds: Annotated[int, msgspec.Meta(ge=1)] | Annotated[list[int], msgspec.Meta(min_length=1)] = 3
+    """How many, from the file's seed on, or which."""
+    methods: list[str] = []
+    """Rows that are methods with nothing of their own."""
+    rows: dict[str, RowBlock] = {}
+    grid: dict[str, Values] = {}
+    """For each setting its values; every combination is tried."""
+    settings: list[dict[str, Any]] = []
+    """Settings written out, each tried with every combination of the grid."""
+    tries: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    """How many of its settings each row tries, drawn at random where there are more; None: all."""
+    by: Literal["accuracy", "balanced_accuracy", "macro_f1", "auc"] = JUDGED  # type: ignore[assignment]
+    """The figure that settings are chosen by."""
+    effort: Literal["equal", "any"] = "equal"
+    """"any": rows may try different numbers of settings, and train for different times."""
 
 
 @dataclass(frozen=True)
-class Comparing:
-    """What is to be compared."""
+class Study:
+    """What is to be compared or swept."""
 
-    methods: dict[str, Method]
+    rows: dict[str, list[Method]]
+    settings: dict[str, list[dict[str, Any]]]
+    """For each row the settings in which its methods differ."""
+    seeds: list[int]
+    by: str = JUDGED
     failed: dict[str, str] = field(default_factory=dict)
-    """Methods that cannot be run, and why."""
+    """Rows of a comparison that cannot be run, and why."""
+
+    @property
+    def runs(self) -> int:
+        """How many runs it takes."""
+        return len(self.seeds) * sum(len(one) + 1 if len(one) > 1 else 1 for one in self.rows.values())
 
 
 def holdout_of(federation: FederationFile) -> Holdout:
@@ -40,13 +88,12 @@ def holdout_of(federation: FederationFile) -> Holdout:
     return Holdout(federation.holdout or DEFAULT_SHARE, grouped=bool(federation.holdout_by))
 
 
-def methods_to_compare(
-    path: str | Path, federation: FederationFile, wanted: str, sites: Sequence[SiteData]
-) -> Comparing:
-    """Return the methods that ``wanted`` names, divided by commas, or all.
+def read_comparison(
+    path: str | Path, federation: FederationFile, sites: Sequence[SiteData], wanted: str, seeds: int = 1
+) -> Study:
+    """Return the methods that ``wanted`` names, divided by commas, or all; each has what ``[compare.NAME]`` says.
 
-    Each has what its tables ask for (`Method.suggested`), what of ``[parameters]`` it knows and allows, and what its
-    own block, ``[compare.NAME]``, says.
+    A method that cannot be run, for want of an extra or for its settings, fails and stops no other.
     """
     names = list(METHODS) if wanted == "all" else [name.strip() for name in wanted.split(",") if name.strip()]
     for name in [*names, *federation.compare]:
@@ -55,27 +102,106 @@ def methods_to_compare(
             raise InputError(f"there is no method {name!r}; there are: {METHODS}{'.' if hint else ''}{hint}")
     if not names:
         raise InputError('no methods are named; wanted --methods all, or names such as "moments,hulls,fedavg"')
-    prepared = prepare_of(path, federation)
-    seen = as_seen(prepared, sites)
-    methods: dict[str, Method] = {}
-    failed: dict[str, str] = {}
-    known: set[str] = set()
-    for name in dict.fromkeys(names):
-        try:
-            cls = method_class(name)
-        except (FedgeomError, ImportError) as error:  # an extra that is not installed
-            failed[name] = str(error)
-            continue
-        settings = [one.name for one in dataclasses.fields(cls) if one.name not in OWN_KEYS]
-        known |= set(settings)
-        only_known(path, f"[compare.{name}]", federation.compare.get(name, {}), settings)
-        try:
-            own = federation.compare.get(name, {})
-            methods[name] = cls.from_terms(fitting_settings(cls, federation, seen, own) | prepared)
-        except InputError as error:
-            failed[name] = str(error)
-    only_known(path, "[parameters]", federation.parameters, sorted(known))
-    return Comparing(methods, failed)
+    rows = {name: RowBlock(parameters=federation.compare.get(name, {})) for name in names}
+    reader = _Reader(path, federation, sites, "[compare.{}]", tolerant=True)
+    return reader.study(SweepBlock(rows=rows, seeds=seeds, effort="any"))
+
+
+def read_sweep(path: str | Path, federation: FederationFile, sites: Sequence[SiteData]) -> Study:
+    """Return the methods that a file's ``[sweep]`` wants tried, row by row; refuse rows of unequal effort."""
+    if not federation.sweep:
+        raise InputError(
+            f'{path}: there is no [sweep]; wanted one with methods = ["fedavg", …] and a grid, as in '
+            "docs/federation-file.md"
+        )
+    block = _read_block(path, federation)
+    rows = {name: RowBlock() for name in block.methods} | block.rows
+    if not rows and federation.method:
+        rows = {federation.method: RowBlock()}
+    if not rows:
+        raise InputError(f'{path}: [sweep] names no rows; say methods = ["fedavg", …] or add [sweep.rows.NAME]')
+    for name, row in rows.items():
+        chosen = row.method or name
+        if chosen not in METHODS:
+            hint = did_you_mean(chosen, METHODS)
+            raise InputError(
+                f"{path}: row {name!r} of [sweep] is of the method {chosen!r}, which there is none of; say method = … "
+                f"in [sweep.rows.{name}]; there are: {METHODS}.{hint}"
+            )
+    reader = _Reader(path, federation, sites, "[sweep.rows.{}] parameters")
+    return reader.study(msgspec.structs.replace(block, rows=rows))
+
+
+def _read_block(path: str | Path, federation: FederationFile) -> SweepBlock:
+    """Read the block, with errors that name the nearest key."""
+    content = federation.sweep
+    only_known(path, "[sweep]", content, SweepBlock.__struct_fields__)
+    for name, row in content.get("rows", {}).items():
+        if isinstance(row, dict):
+            only_known(path, f"[sweep.rows.{name}]", row, RowBlock.__struct_fields__)
+    return convert_part(path, "[sweep]", content, SweepBlock)
+
+
+class _Reader:
+    """Makes the methods of a study's rows.
+
+    Each has what its tables ask for (`Method.suggested`), what of ``[parameters]`` it knows and allows, what all of its
+    row have in common, and what its setting says; the later comes first.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        federation: FederationFile,
+        sites: Sequence[SiteData],
+        block: str,
+        *,
+        tolerant: bool = False,
+    ):
+        self._path = path
+        self._federation = federation
+        self._block = block
+        """What a row's block is called in errors."""
+        self._tolerant = tolerant
+        self._prepared = prepare_of(path, federation)
+        self._sites = as_seen(self._prepared, sites)
+
+    def study(self, block: SweepBlock) -> Study:
+        """Return the methods of all rows."""
+        rows: dict[str, list[Method]] = {}
+        settings: dict[str, list[dict[str, Any]]] = {}
+        failed: dict[str, str] = {}
+        known: set[str] = set()
+        for name, row in block.rows.items():
+            try:
+                cls = method_class(row.method or name)
+            except (FedgeomError, ImportError) as error:  # an extra that is not installed
+                if not self._tolerant:
+                    raise
+                failed[name] = str(error)
+                continue
+            own = [one.name for one in dataclasses.fields(cls) if one.name not in OWN_KEYS]
+            known |= set(own)
+            only_known(self._path, self._block.format(name), row.parameters, own)
+            tried = _drawn(self._path, name, _combined(block, row), block.tries)
+            for one in tried:
+                only_known(self._path, f"what row {name!r} of [sweep] tries", one, own)
+            try:
+                rows[name] = [self._method(cls, row.parameters | one) for one in tried]
+                settings[name] = tried
+            except InputError as error:
+                if not self._tolerant:
+                    raise InputError(f"{self._path}: row {name!r} of [sweep]: {error}") from error
+                failed[name] = str(error)
+        only_known(self._path, "[parameters]", self._federation.parameters, sorted(known))
+        if block.effort == "equal":
+            _check_effort(self._path, rows)
+        first = self._federation.seed
+        seeds = list(range(first, first + block.seeds)) if isinstance(block.seeds, int) else list(block.seeds)
+        return Study(rows, settings, seeds, block.by, failed)
+
+    def _method(self, cls: type[Method], own: Mapping[str, Any]) -> Method:
+        return cls.from_terms(fitting_settings(cls, self._federation, self._sites, own) | self._prepared)
 
 
 def as_seen(prepared: Mapping[str, Any], sites: Sequence[SiteData]) -> Sequence[SiteData]:
@@ -121,89 +247,6 @@ def _fits(cls: type[Method], name: str, value: Any) -> bool:
     return True
 
 
-EFFORT = ("rounds", "epochs", "steps")
-"""The settings that say how much sites train."""
-Values = Annotated[list[Any], msgspec.Meta(min_length=1)]
-
-
-class RowBlock(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One ``[sweep.rows.NAME]`` block."""
-
-    method: str = ""
-    """If left out, the row's name."""
-    parameters: dict[str, Any] = {}
-    """What all of the row's settings have in common."""
-    grid: dict[str, Values] = {}
-    """Added to the grid of all rows; where both name a setting, the row's values are taken."""
-    settings: list[dict[str, Any]] = []
-    """Instead of the list of all rows."""
-
-
-class SweepBlock(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The ``[sweep]`` block."""
-
-    seeds: Annotated[int, msgspec.Meta(ge=1)] | Annotated[list[int], msgspec.Meta(min_length=1)] = 3
-    """How many, from the file's seed on, or which."""
-    methods: list[str] = []
-    """Rows that are methods with nothing of their own."""
-    rows: dict[str, RowBlock] = {}
-    grid: dict[str, Values] = {}
-    """For each setting its values; every combination is tried."""
-    settings: list[dict[str, Any]] = []
-    """Settings written out, each tried with every combination of the grid."""
-    tries: Annotated[int, msgspec.Meta(ge=1)] | None = None
-    """How many of its settings each row tries, drawn at random where there are more; None: all."""
-    by: Literal["accuracy", "balanced_accuracy", "macro_f1", "auc"] = JUDGED  # type: ignore[assignment]
-    """The figure that settings are chosen by."""
-    effort: Literal["equal", "any"] = "equal"
-    """"any": rows may try different numbers of settings, and train for different times."""
-
-
-@dataclass(frozen=True)
-class Study:
-    """What is to be swept."""
-
-    rows: dict[str, list[Method]]
-    settings: dict[str, list[dict[str, Any]]]
-    """For each row the settings in which its methods differ."""
-    seeds: list[int]
-    by: str
-
-
-def read_study(path: str | Path, federation: FederationFile, sites: Sequence[SiteData]) -> Study:
-    """Return the methods that a file's ``[sweep]`` wants tried, row by row; refuse rows of unequal effort."""
-    if not federation.sweep:
-        raise InputError(
-            f'{path}: there is no [sweep]; wanted one with methods = ["fedavg", …] and a grid, as in '
-            "docs/federation-file.md"
-        )
-    block = _read_block(path, federation)
-    blocks = {name: RowBlock() for name in block.methods} | block.rows
-    if not blocks and federation.method:
-        blocks = {federation.method: RowBlock()}
-    if not blocks:
-        raise InputError(f'{path}: [sweep] names no rows; say methods = ["fedavg", …] or add [sweep.rows.NAME]')
-    rows, settings = dict[str, list[Method]](), dict[str, list[dict[str, Any]]]()
-    for name, row in blocks.items():
-        settings[name] = _drawn(path, name, _combined(block, row), block.tries)
-        rows[name] = _methods(path, federation, sites, name, row, settings[name])
-    if block.effort == "equal":
-        _check_effort(path, rows)
-    first = federation.seed
-    seeds = list(range(first, first + block.seeds)) if isinstance(block.seeds, int) else list(block.seeds)
-    return Study(rows, settings, seeds, block.by)
-
-
-def _read_block(path: str | Path, federation: FederationFile) -> SweepBlock:
-    """Read the block, with errors that name the nearest key."""
-    content = federation.sweep
-    only_known(path, "[sweep]", content, SweepBlock.__struct_fields__)
-    for name, row in content.get("rows", {}).items():
-        if isinstance(row, dict):
-            only_known(path, f"[sweep.rows.{name}]", row, RowBlock.__struct_fields__)
-    return convert_part(path, "[sweep]", content, SweepBlock)
-
-
 def _combined(block: SweepBlock, row: RowBlock) -> list[dict[str, Any]]:
     """Return every combination of the grid with each of the settings that are written out."""
     grid = block.grid | row.grid
@@ -228,37 +271,6 @@ def _drawn(
         )
     chosen = np.random.default_rng(0).choice(len(all_settings), tries, replace=False)
     return [all_settings[at] for at in sorted(chosen.tolist())]
-
-
-def _methods(
-    path: str | Path,
-    federation: FederationFile,
-    sites: Sequence[SiteData],
-    name: str,
-    row: RowBlock,
-    settings: list[dict[str, Any]],
-) -> list[Method]:
-    """Return a row's methods."""
-    chosen = row.method or name
-    if chosen not in METHODS:
-        hint = did_you_mean(chosen, METHODS)
-        raise InputError(
-            f"{path}: row {name!r} of [sweep] is of the method {chosen!r}, which there is none of; say method = … in "
-            f"[sweep.rows.{name}]; there are: {METHODS}.{hint}"
-        )
-    cls = method_class(chosen)
-    known = [field.name for field in dataclasses.fields(cls) if field.name not in OWN_KEYS]
-    only_known(path, f"[sweep.rows.{name}] parameters", row.parameters, known)
-    found, prepared = [], prepare_of(path, federation)
-    seen = as_seen(prepared, sites)
-    for one in settings:
-        only_known(path, f"what row {name!r} of [sweep] tries", one, known)
-        own = row.parameters | one
-        try:
-            found.append(cls.from_terms(fitting_settings(cls, federation, seen, own) | prepared))
-        except InputError as error:
-            raise InputError(f"{path}: row {name!r} of [sweep] with {own}: {error}") from error
-    return found
 
 
 def _check_effort(path: str | Path, rows: dict[str, list[Method]]) -> None:

@@ -1,4 +1,7 @@
-"""Run several methods or settings over the same rows and splits, and keep the results."""
+"""Run several methods and settings over the same rows and splits, and keep the results.
+
+A comparison is a sweep in which each row has one setting: nothing is chosen, and each is tested at once.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import hashlib
 import io
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +20,7 @@ import numpy as np
 from fedgeom.data.sites import SiteData
 from fedgeom.engines.run import run
 from fedgeom.errors import InputError
-from fedgeom.evaluation.benchmark import HEAD, JUDGED, Contest, Entry, Sweep, Tried, best
+from fedgeom.evaluation.benchmark import HEAD, JUDGED, Entry, Sweep, best
 from fedgeom.evaluation.evaluation import COLUMNS
 from fedgeom.federation.holdout import Holdout, part_rows
 from fedgeom.federation.method import Method
@@ -25,62 +28,129 @@ from fedgeom.federation.policy import Policy
 from fedgeom.federation.record import file_name
 from fedgeom.storage import make_private_folder, to_json, write_json, write_text
 
-TABLE, FIGURES = "comparison.json", "comparison.csv"
-"""The files of a comparison's folder: everything, and every figure in a line."""
+OUTCOMES = "outcomes"
+"""In a sweep's folder: what came of each run."""
+SAME = ("row", "stage", "seed", "method", "terms", "tables")
+"""In these an outcome that was kept agrees with one that is wanted: otherwise it is computed anew."""
 
 
-def compare(
-    methods: Mapping[str, Method],
+def sweep(
+    rows: Mapping[str, Sequence[Method]],
     sites: Sequence[SiteData],
     *,
-    seeds: Sequence[int] = (0,),
+    seeds: Sequence[int] = (0, 1, 2),
     holdout: float | Holdout = 0.25,
+    by: str = JUDGED,
     policy: Policy | None = None,
+    settings: Mapping[str, Sequence[dict[str, Any]]] | None = None,
     failed: Mapping[str, str] | None = None,
     folder: str | Path | None = None,
     watch: Callable[[Entry], None] | None = None,
-) -> Contest:
-    """Run each method with each seed; all keep the same rows aside, which follow from the seed and the sites' names.
+) -> Sweep:
+    """Return how each row does with the settings that are chosen for it, seed by seed.
 
-    A method that fails says why in its place, as do those in ``failed``, and stops no other. In ``folder`` every
-    outcome is kept when it is there: called again with the same methods, tables and holdout, only the rest is run.
-    ``watch`` is told of each outcome.
+    With every seed each site keeps test rows aside; which ones follows from the seed and the sites' names, so all rows
+    are tested on the same. All of a row's methods are run over the other rows, of which a share is set aside once more,
+    and the best there is run over all of them and tested. Rows with one method are tested at once: if all have one,
+    this is a comparison. Every run goes through the whole protocol; one that fails says why and stops no other.
+
+    Parameters
+    ----------
+    rows: methods by the row's name
+        Usually one method with several settings.
+    sites: tables
+    seeds: whole numbers; 0, 1 and 2 if not given
+        Each splits the rows anew.
+    holdout: a share or a `Holdout`; 0.25 if not given
+        The rows kept aside.
+    by: accuracy, balanced_accuracy, macro_f1 or auc; balanced_accuracy if not given
+        The figure that settings are chosen by.
+    policy: a `Policy`; the default one if not given
+    settings: settings by the row's name
+        In which settings each row's methods differ, for the tables.
+    failed: reasons by the row's name
+        Rows that cannot be run: they are listed as failed.
+    folder: a path
+        Where every outcome is kept when it is there: called again, only the rest is run.
+    watch: a function
+        It is called with each outcome.
     """
-    kept = Holdout.read(holdout, "holdout")
-    store = None if folder is None else make_private_folder(Path(folder) / "outcomes")
-    entries = outcomes(methods, sites, seeds=seeds, holdout=kept, policy=policy, store=store, watch=watch)
-    entries += [Entry(method=name, seed=seeds[0], failure=why) for name, why in (failed or {}).items()]
-    contest = Contest(share=kept.share, entries=entries)
-    if folder is not None:
-        _write(Path(folder), contest)
-    return contest
+    _check(rows, by, failed or {})
+    runs = _Runs(Holdout.read(holdout, "holdout"), policy, _store(folder), watch)
+    whole = hash_tables(sites)
+    entries: list[Entry] = []
+    for seed in seeds:
+        for row, methods in rows.items():
+            chosen = None
+            if len(methods) > 1:
+                tables = runs.learnt_from(methods[0], sites, seed)
+                blank = Entry(row=row, seed=seed, stage="choosing", tables=hash_tables(tables))
+                tried = [runs(blank, at, method, tables) for at, method in enumerate(methods)]
+                chosen = best(tried, by)
+                entries += [msgspec.structs.replace(one, chosen=one.setting == chosen) for one in tried]
+            at = chosen or 0
+            entries.append(runs(Entry(row=row, seed=seed, chosen=True, tables=whole), at, methods[at], sites))
+    entries += [Entry(row=row, seed=seeds[0], failure=why) for row, why in (failed or {}).items()]
+    said = {row: list((settings or {}).get(row, [{} for _ in methods])) for row, methods in rows.items()}
+    return Sweep(share=runs.holdout.share, by=by, settings=said, entries=entries)
 
 
-def outcomes(
-    methods: Mapping[str, Method],
-    sites: Sequence[SiteData],
-    *,
-    seeds: Sequence[int],
-    holdout: Holdout,
-    policy: Policy | None = None,
-    store: Path | None = None,
-    watch: Callable[[Entry], None] | None = None,
-) -> list[Entry]:
-    """Run each method with each seed, but for those whose outcome on the same terms and tables is in ``store``."""
-    tables, entries = hash_tables(sites), list[Entry]()
-    for name, method in methods.items():
-        for seed in seeds:
-            tested = replace(method, holdout=holdout)
-            alone = getattr(method, "sends", None) == ()  # an algorithm whose sites send nothing
-            entry = Entry(method=name, seed=seed, terms=_plain(tested.terms()), tables=tables, alone=alone)
-            file = None if store is None else store / f"{file_name(name)}-{seed}.json"
-            found = _known(file, entry) or _outcome(entry, tested, sites, policy)
-            if file is not None:
-                write_json(file, found, private=True)
-            entries.append(found)
-            if watch is not None:
-                watch(found)
-    return entries
+def write_sweep(folder: str | Path, name: str, swept: Sweep) -> list[Path]:
+    """Write NAME.json, which has everything, and NAME.csv with every figure in a line; return both."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(HEAD)
+    writer.writerows(swept.lines())
+    return [
+        write_json(Path(folder) / f"{name}.json", swept, private=True),
+        write_text(Path(folder) / f"{name}.csv", text.getvalue(), private=True),
+    ]
+
+
+def _check(rows: Mapping[str, Sequence[Method]], by: str, failed: Mapping[str, str]) -> None:
+    if by not in COLUMNS:
+        raise InputError(f"by={by!r} given; wanted one of {', '.join(COLUMNS)}")
+    empty = [row for row, methods in rows.items() if not methods]
+    if empty or not (rows or failed):
+        raise InputError(f"{'row ' + repr(empty[0]) if empty else 'the sweep'} has nothing to try")
+
+
+def _store(folder: str | Path | None) -> Path | None:
+    return None if folder is None else make_private_folder(Path(folder) / OUTCOMES)
+
+
+@dataclass(frozen=True)
+class _Runs:
+    """Runs methods on the same terms, but for those whose outcome on these terms and tables is in the store."""
+
+    holdout: Holdout
+    policy: Policy | None
+    store: Path | None
+    watch: Callable[[Entry], None] | None
+
+    def __call__(self, blank: Entry, setting: int, method: Method, sites: Sequence[SiteData]) -> Entry:
+        """Return what comes of a method that is the given setting of a row."""
+        tested = replace(method, holdout=self.holdout)
+        wanted = msgspec.structs.replace(
+            blank,
+            setting=setting,
+            method=method.name,
+            terms=_plain(tested.terms()),
+            alone=getattr(method, "sends", None) == (),  # an algorithm whose sites send nothing
+        )
+        file = None if self.store is None else self.store / f"{file_name(wanted.title)}-{wanted.seed}.json"
+        found = _known(file, wanted) or _outcome(wanted, tested, sites, self.policy)
+        if file is not None:
+            write_json(file, found, private=True)
+        if self.watch is not None:
+            self.watch(found)
+        return found
+
+    def learnt_from(self, method: Method, sites: Sequence[SiteData], seed: int) -> list[SiteData]:
+        """Return the sites without the rows that a run with this seed is tested on."""
+        tested = replace(method, holdout=self.holdout)
+        policy = Policy() if self.policy is None else self.policy
+        return [part_rows(method.normalise_labels(site), tested, seed, policy)[0] for site in sites]
 
 
 def _outcome(entry: Entry, method: Method, sites: Sequence[SiteData], policy: Policy | None) -> Entry:
@@ -106,20 +176,17 @@ def _said(error: Exception) -> str:
 
 
 def _known(file: Path | None, wanted: Entry) -> Entry | None:
-    """Return what was kept of a method that came through, on the same terms and tables."""
+    """Return what was kept of a run that came through, on the same terms and tables."""
     if file is None or not file.is_file():
         return None
     try:
         found = msgspec.json.decode(file.read_bytes(), type=Entry)
     except msgspec.DecodeError:  # cut off
         return None
-    same = (found.method, found.seed, found.terms, found.tables) == (
-        wanted.method,
-        wanted.seed,
-        wanted.terms,
-        wanted.tables,
-    )
-    return found if same and found.evaluation is not None else None
+    same = all(getattr(found, name) == getattr(wanted, name) for name in SAME)
+    if not same or found.evaluation is None:
+        return None
+    return msgspec.structs.replace(found, setting=wanted.setting, chosen=wanted.chosen)
 
 
 def _plain(terms: dict[str, Any]) -> dict[str, Any]:
@@ -137,93 +204,3 @@ def hash_tables(sites: Sequence[SiteData]) -> str:
         for values in (site.y, site.groups):
             found.update(b"" if values is None else "\n".join(values.astype(str).tolist()).encode())
     return found.hexdigest()
-
-
-def _write(folder: Path, contest: Contest) -> None:
-    write_json(folder / TABLE, contest, private=True)
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["method", "seed", "model", "metric", "value", "low", "high"])
-    writer.writerows(contest.lines())
-    write_text(folder / FIGURES, text.getvalue(), private=True)
-
-
-SWEEP_TABLE, SWEEP_FIGURES = "sweep.json", "sweep.csv"
-"""The files of a sweep's folder: everything, and every figure in a line."""
-
-
-def sweep(
-    rows: Mapping[str, Sequence[Method]],
-    sites: Sequence[SiteData],
-    *,
-    seeds: Sequence[int] = (0, 1, 2),
-    holdout: float | Holdout = 0.25,
-    by: str = JUDGED,
-    policy: Policy | None = None,
-    settings: Mapping[str, Sequence[dict[str, Any]]] | None = None,
-    folder: str | Path | None = None,
-    watch: Callable[[Entry], None] | None = None,
-) -> Sweep:
-    """Return how each row does with the settings that are chosen for it, seed by seed.
-
-    A row is a list of methods, the same with other settings. With every seed each site keeps test rows aside. All of a
-    row's methods are run over the other rows, of which a share is set aside once more, and the best there by the figure
-    ``by`` is run over all of them and tested. Rows with one setting are tested at once. Every run goes through the
-    whole protocol. In ``folder`` every outcome is kept when it is there: called again, only the rest is run.
-    ``settings`` says in which settings each row's methods differ, for the tables.
-    """
-    _check(rows, by)
-    kept = Holdout.read(holdout, "holdout")
-    stores = [None if folder is None else make_private_folder(Path(folder) / part) for part in ("tried", "tested")]
-    said = {row: list((settings or {}).get(row, [{} for _ in methods])) for row, methods in rows.items()}
-    tried, tested = list[Tried](), list[Entry]()
-    for seed in seeds:
-        for row, methods in rows.items():
-            number = 0
-            if len(methods) > 1:
-                tables = _learnt_from(methods[0], sites, kept, seed, policy)
-                named = {f"{row}, setting {at + 1}": method for at, method in enumerate(methods)}
-                entries = outcomes(
-                    named, tables, seeds=(seed,), holdout=kept, policy=policy, store=stores[0], watch=watch
-                )
-                found = best(entries, by)
-                number = found or 0
-                tried += [
-                    Tried(row=row, number=at, entry=entry, chosen=at == found) for at, entry in enumerate(entries)
-                ]
-            chosen = {row: methods[number]}
-            tested += outcomes(
-                chosen, sites, seeds=(seed,), holdout=kept, policy=policy, store=stores[1], watch=watch
-            )
-    swept = Sweep(share=kept.share, by=by, settings=said, tried=tried, tested=tested)
-    if folder is not None:
-        _write_sweeping(Path(folder), swept)
-    return swept
-
-
-def _check(rows: Mapping[str, Sequence[Method]], by: str) -> None:
-    if by not in COLUMNS:
-        raise InputError(f"by={by!r} given; wanted one of {', '.join(COLUMNS)}")
-    empty = [row for row, methods in rows.items() if not methods]
-    if not rows or empty:
-        raise InputError(f"{'row ' + repr(empty[0]) if empty else 'the sweep'} has nothing to try")
-
-
-def _learnt_from(
-    method: Method, sites: Sequence[SiteData], kept: Holdout, seed: int, policy: Policy | None
-) -> list[SiteData]:
-    """Return the sites without the rows that a run with this seed is tested on."""
-    tested = replace(method, holdout=kept)
-    return [
-        part_rows(method.normalise_labels(site), tested, seed, Policy() if policy is None else policy)[0]
-        for site in sites
-    ]
-
-
-def _write_sweeping(folder: Path, swept: Sweep) -> None:
-    write_json(folder / SWEEP_TABLE, msgspec.to_builtins(swept), private=True)
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(HEAD)
-    writer.writerows(swept.lines())
-    write_text(folder / SWEEP_FIGURES, text.getvalue(), private=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -63,8 +64,12 @@ class MessageSizes:
 def planned_sizes(method: Method, data: Sequence[SiteData], policy: Policy, seed: int) -> MessageSizes:
     """Return how large messages become by the plan; rows are looked at only where a bound of the sizes is large."""
     shape = shape_of(method, data, policy, seed)
-    sizes = _sizes(costs_of(method, replace(shape, tables=())))
-    return sizes if sizes.largest < min(policy.max_message_bytes, ANNOUNCED) else _sizes(costs_of(method, shape))
+    foreseen = costs_of(method, replace(shape, tables=()))
+    sizes = _sizes(foreseen)
+    known = max(max(one.up, one.down) for one in foreseen.exchanges if not one.bound)
+    if sizes.largest < min(policy.max_message_bytes, ANNOUNCED) or known > policy.max_message_bytes:
+        return sizes
+    return _sizes(costs_of(method, shape))
 
 
 def _sizes(costs: Costs) -> MessageSizes:
@@ -335,7 +340,7 @@ def _joint_findings(
         method.check_limits(data, policy)
     sizes: MessageSizes | None = None
     if not together.found and all(len(site) for site in data):
-        with together.take():  # what no plan can be made for is told by what follows
+        with suppress(InputError):  # what no plan can be made for is told by what follows
             sizes = planned_sizes(method, data, policy, seed)
             together.found += size_faults(sizes, data, policy)
     if whole:

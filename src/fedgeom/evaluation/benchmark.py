@@ -1,10 +1,13 @@
-"""Several methods and settings on the same rows: one table, paired differences, and which to choose."""
+"""Several methods and settings on the same rows: one table, paired differences, and which to choose.
+
+A comparison is a sweep in which each row has one setting.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
@@ -14,20 +17,29 @@ from fedgeom.evaluation.metrics import Figure
 from fedgeom.federation.ledger import as_frame
 
 JUDGED = "balanced_accuracy"
-"""The figure by which methods are ranked."""
+"""The figure by which rows are ranked."""
 NEAR = 0.02
-"""A method so near the best that is not clearly worse may be taken where it sends much less."""
+"""A row so near the best that is not clearly worse may be taken where it sends much less."""
 MUCH_LESS = 0.5
 """How much of what the best sends is much less."""
 RIVALS = ("majority", "local", "pooled")
 """What methods are measured against, as far as it was scored."""
+HEAD = ["stage", "row", "setting", "settings", "seed", "model", "metric", "value", "low", "high", "chosen"]
+"""The columns of `Sweep.lines`."""
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of one method with one seed."""
+    """What came of one row's setting with one seed."""
 
-    method: str
+    row: str
     seed: int
+    method: str = ""
+    setting: int = 0
+    """Which of the row's settings, from 0."""
+    stage: Literal["choosing", "tested"] = "tested"
+    """Whether it was run to choose a setting, on rows set aside among those learnt from, or on the test rows."""
+    chosen: bool = False
+    """Whether it is the best of the row's settings with this seed."""
     terms: dict[str, Any] = {}
     """The method's settings."""
     tables: str = ""
@@ -40,6 +52,18 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """How many bytes left each site, on average."""
     alone: bool = False
     """Whether sites train for themselves: then it is there to be measured against, and not to be taken."""
+
+    @property
+    def title(self) -> str:
+        """The row, and while a setting is chosen which one."""
+        return self.row if self.stage == "tested" else f"{self.row}, setting {self.setting + 1}"
+
+    def figure(self, by: str) -> float | None:
+        """Return a figure of what sites end with; None where the run failed or has none."""
+        if self.evaluation is None or "own" not in self.evaluation:
+            return None
+        found = getattr(self.evaluation["own"], by)
+        return None if found is None else float(found.value)
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,32 +82,60 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     failure: str = ""
 
 
-class Contest(msgspec.Struct, frozen=True, kw_only=True):
-    """All that came of a comparison."""
+class Sweep(msgspec.Struct, frozen=True, kw_only=True):
+    """All that came of a sweep, or of a comparison."""
 
     share: float
-    """The share of rows that were kept aside."""
+    """The share of rows kept aside, of all for the test and of the rest for the choice."""
+    by: str = JUDGED
+    """The figure that settings are chosen by."""
+    settings: dict[str, list[dict[str, Any]]] = {}
+    """For each row the settings that were tried."""
     entries: list[Entry]
+
+    @property
+    def tried(self) -> list[Entry]:
+        """The runs that settings were chosen by; none in a comparison."""
+        return [one for one in self.entries if one.stage == "choosing"]
+
+    @property
+    def tested(self) -> list[Entry]:
+        """The chosen settings of each row and seed, on the test rows."""
+        return [one for one in self.entries if one.stage == "tested"]
 
     @property
     def seeds(self) -> list[int]:
         """The seeds that were tried."""
         return sorted({one.seed for one in self.entries})
 
-    def scored(self, method: str) -> dict[int, Evaluation]:
-        """Return a method's figures by seed."""
-        return {
-            one.seed: one.evaluation for one in self.entries if one.method == method and one.evaluation is not None
-        }
+    def scored(self, row: str) -> dict[int, Evaluation]:
+        """Return a row's figures on the test rows, by seed."""
+        return {one.seed: one.evaluation for one in self.tested if one.row == row and one.evaluation is not None}
+
+    def with_setting(self, row: str, setting: int) -> list[Entry]:
+        """Return the runs by which one setting of a row was judged."""
+        return [one for one in self.tried if one.row == row and one.setting == setting]
 
     def frame(self) -> Any:
         """Return all figures as a pandas frame, or as records without pandas."""
-        return as_frame(["method", "seed", "model", "metric", "value", "low", "high"], self.lines())
+        return as_frame(HEAD, self.lines())
 
-    def lines(self) -> list[tuple[str, int, str, str, float, float, float]]:
-        """Return every figure of every method: method, seed, model, metric, value and interval."""
+    def lines(self) -> list[tuple[Any, ...]]:
+        """Return every figure of every run: what `HEAD` says."""
         return [
-            (one.method, one.seed, score.model, metric, found.value, found.low, found.high)
+            (
+                one.stage,
+                one.row,
+                one.setting,
+                self._settings_of(one),
+                one.seed,
+                score.model,
+                metric,
+                found.value,
+                found.low,
+                found.high,
+                one.chosen,
+            )
             for one in self.entries
             if one.evaluation is not None
             for score in one.evaluation.scores
@@ -91,13 +143,27 @@ class Contest(msgspec.Struct, frozen=True, kw_only=True):
             if (found := getattr(score, metric)) is not None
         ]
 
+    def _settings_of(self, entry: Entry) -> str:
+        """Return the settings in which a run differs from others of its row, as JSON."""
+        tried = self.settings.get(entry.row, [])
+        said = tried[entry.setting] if entry.setting < len(tried) else {}
+        return msgspec.json.encode(said, order="sorted").decode()
 
-def rival_rows(contest: Contest) -> list[Row]:
+
+def best(entries: Sequence[Entry], by: str) -> int | None:
+    """Return which of the runs is best, the first of those that are; None where all failed."""
+    values = [entry.figure(by) for entry in entries]
+    if all(value is None for value in values):
+        return None
+    return int(np.argmax([-np.inf if value is None else value for value in values]))
+
+
+def rival_rows(swept: Sweep) -> list[Row]:
     """Return what methods are measured against: each rival is the same for all methods on the same rows."""
     rows = []
     for name in RIVALS:
         by_seed: dict[int, Evaluation] = {}
-        for one in contest.entries:
+        for one in swept.tested:
             if one.evaluation is not None and name in one.evaluation:
                 by_seed.setdefault(one.seed, one.evaluation)
         if by_seed:
@@ -105,20 +171,21 @@ def rival_rows(contest: Contest) -> list[Row]:
     return rows
 
 
-def method_rows(contest: Contest) -> list[Row]:
-    """Return a line for each method, the best first, those that failed last."""
-    names = list(dict.fromkeys(one.method for one in contest.entries))
-    figures = {name: _means(contest.scored(name).values(), "own") for name in names}
+def method_rows(swept: Sweep) -> list[Row]:
+    """Return a line for each row of the sweep, the best first, those that failed last."""
+    tested = swept.tested
+    names = list(dict.fromkeys(one.row for one in tested))
+    figures = {name: _means(swept.scored(name).values(), "own") for name in names}
     ranked = sorted((name for name in names if JUDGED in figures[name]), key=lambda n: -figures[n][JUDGED].value)
-    alone = {one.method for one in contest.entries if one.alone}
-    best = next((name for name in ranked if name not in alone), ranked[0] if ranked else "")
+    alone = {one.row for one in tested if one.alone}
+    first = next((name for name in ranked if name not in alone), ranked[0] if ranked else "")
     rows = []
     for name in [*ranked, *(name for name in names if name not in ranked)]:
-        mine = [one for one in contest.entries if one.method == name]
+        mine = [one for one in tested if one.row == name]
         failures = [one.failure for one in mine if one.failure]
-        beaten = name in ranked and name != best
-        gap = _difference(contest, name, best) if beaten else None
-        worse = beaten and _is_worse(gap, figures[name][JUDGED], figures[best][JUDGED])
+        beaten = name in ranked and name != first
+        gap = _difference(swept, name, first) if beaten else None
+        worse = beaten and _is_worse(gap, figures[name][JUDGED], figures[first][JUDGED])
         rows.append(
             Row(
                 name=name,
@@ -144,64 +211,63 @@ def _means(evaluations: Iterable[Evaluation], model: str) -> dict[str, Figure]:
     }
 
 
-def _difference(contest: Contest, name: str, best: str) -> Figure | None:
-    """Return how far a method is from the best, seed by seed, with a 95 % interval; None with fewer than two seeds.
+def _difference(swept: Sweep, name: str, first: str) -> Figure | None:
+    """Return how far a row is from the best, seed by seed, with a 95 % interval; None with fewer than two seeds.
 
     Splits share rows, so their differences are not independent: their variance is multiplied by 1/n plus test rows
     over training rows (Nadeau and Bengio 2003), and Student's t is taken.
     """
-    here, there = contest.scored(name), contest.scored(best)
-    pairs = [(here[seed]["own"], there[seed]["own"]) for seed in here if seed in there]
-    gaps = [getattr(a, JUDGED).value - getattr(b, JUDGED).value for a, b in pairs if _judged(a) and _judged(b)]
+    own = {one.seed: one.figure(JUDGED) for one in swept.tested if one.row == name}
+    theirs = {one.seed: one.figure(JUDGED) for one in swept.tested if one.row == first}
+    pairs = [(value, theirs.get(seed)) for seed, value in own.items()]
+    gaps = [mine - other for mine, other in pairs if mine is not None and other is not None]
     if len(gaps) < 2:
         return None
     from scipy.stats import t  # half a second, and only where seeds are compared
 
-    mean, spread = float(np.mean(gaps)), float(np.std(gaps, ddof=1))
-    half = (
-        float(t.ppf(0.975, len(gaps) - 1))
-        * spread
-        * math.sqrt(1 / len(gaps) + contest.share / (1 - contest.share))
-    )
+    mean = float(np.mean(gaps))
+    spread = float(np.std(gaps, ddof=1))
+    correction = math.sqrt(1 / len(gaps) + swept.share / (1 - swept.share))
+    half = float(t.ppf(0.975, len(gaps) - 1)) * spread * correction
     return Figure(mean, mean - half, mean + half)
 
 
-def _judged(score: Any) -> bool:
-    return getattr(score, JUDGED) is not None
-
-
 def _is_worse(gap: Figure | None, own: Figure, best: Figure) -> bool:
-    """Say whether a method is clearly worse: by its differences, or with one seed by intervals that do not meet."""
+    """Say whether a row is clearly worse: by its differences, or with one seed by intervals that do not meet."""
     return gap.high < 0 if gap is not None else own.high < best.low
 
 
-def recommendation(contest: Contest) -> str:
-    """Say in a sentence or two which method to take, and why."""
-    good = [row for row in method_rows(contest) if JUDGED in row.figures and not row.alone]
+def recommendation(swept: Sweep) -> str:
+    """Say in a sentence or two which row to take, and why."""
+    good = [row for row in method_rows(swept) if JUDGED in row.figures and not row.alone]
     if not good:
         return "No method came through: the table says why."
-    best, worth = good[0], good[0].figures[JUDGED].value
+    first = good[0]
+    worth = first.figures[JUDGED].value
     near = [row for row in good if not row.worse and row.figures[JUDGED].value >= worth - NEAR]
-    taken = min((row for row in near if row.sent <= MUCH_LESS * best.sent), key=lambda row: row.sent, default=best)
+    taken = min(
+        (row for row in near if row.sent <= MUCH_LESS * first.sent), key=lambda row: row.sent, default=first
+    )
     value = taken.figures[JUDGED]
     others = [row.name for row in near if row is not taken]
     said = f"Take {taken.name}: its balanced accuracy, {value.value:.3f}, is "
-    if taken is best:
+    if taken is first:
         said += f"the best of {len(good)}" if len(good) > 1 else "all there is to go by"
         said += f"; {_listed(others)} {'is' if len(others) == 1 else 'are'} not clearly worse" if others else ""
         said += ": more seeds or rows might tell them apart" if len(others) > 2 else ""
     else:
-        share = taken.sent / best.sent
+        share = taken.sent / first.sent
         said += (
-            f"within {NEAR} of the best ({best.name}, {worth:.3f}), and it sends {share:.0%} of what that sends"
+            f"within {NEAR} of the best ({first.name}, {worth:.3f}), and it sends {share:.0%} of what that sends"
         )
-    return f"{said}.{_against(contest, taken)}"
+    return f"{said}.{_against(swept, taken)}"
 
 
-def _against(contest: Contest, taken: Row) -> str:
+def _against(swept: Sweep, taken: Row) -> str:
     """Say where a rival without a federation does as well."""
-    rivals, said = {row.name: row.figures for row in rival_rows(contest)}, ""
+    rivals = {row.name: row.figures for row in rival_rows(swept)}
     own = taken.figures
+    said = ""
     floor = rivals.get("majority", {}).get("accuracy")
     if floor is not None and own["accuracy"].low <= floor.value:
         said += (
@@ -223,103 +289,3 @@ def _listed(names: Sequence[str], most: int = 4) -> str:
     if more:
         return f"{', '.join(shown)} and {more} more"
     return " and ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else shown[0]
-
-
-HEAD = ["stage", "row", "number", "settings", "seed", "model", "metric", "value", "low", "high", "chosen"]
-"""The columns of `Sweep.lines`."""
-
-
-class Tried(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of one row's setting with one seed, on rows set aside among those learnt from."""
-
-    row: str
-    number: int
-    """Which of the row's settings, from 0."""
-    entry: Entry
-    chosen: bool = False
-    """Whether it is the best of the row with this seed."""
-
-
-class Sweep(msgspec.Struct, frozen=True, kw_only=True):
-    """All that came of a sweep."""
-
-    share: float
-    """The share of rows kept aside, of all for the test and of the rest for the choice."""
-    by: str = JUDGED
-    """The figure that settings are chosen by."""
-    settings: dict[str, list[dict[str, Any]]]
-    """For each row the settings that were tried."""
-    tried: list[Tried]
-    tested: list[Entry]
-    """The chosen settings of each row and seed, on the test rows."""
-
-    @property
-    def contest(self) -> Contest:
-        """The rows beside each other, each with what was chosen for it."""
-        return Contest(share=self.share, entries=self.tested)
-
-    def judged(self, row: str, number: int) -> list[float]:
-        """Return the figures that a row's setting was judged by, for the seeds with which it came through."""
-        mine = [one.entry for one in self.tried if (one.row, one.number) == (row, number)]
-        return [value for entry in mine if (value := figure(entry, self.by)) is not None]
-
-    def times_chosen(self, row: str, number: int) -> int:
-        """Return with how many seeds a row's setting was chosen."""
-        return sum(one.chosen for one in self.tried if (one.row, one.number) == (row, number))
-
-    def frame(self) -> Any:
-        """Return all figures as a pandas frame, or as records without pandas."""
-        return as_frame(HEAD, self.lines())
-
-    def lines(self) -> list[tuple[Any, ...]]:
-        """Return every figure of every run: first those that settings were chosen by, then those of the test."""
-        found = []
-        for one in self.tried:
-            found += self._figures("choosing", one.row, one.number, one.entry, one.chosen)
-        for entry in self.tested:
-            numbers = [
-                one.number
-                for one in self.tried
-                if one.chosen and (one.row, one.entry.seed) == (entry.method, entry.seed)
-            ]
-            found += self._figures("tested", entry.method, numbers[0] if numbers else 0, entry, True)
-        return found
-
-    def _figures(self, stage: str, row: str, number: int, entry: Entry, chosen: bool) -> list[tuple[Any, ...]]:
-        if entry.evaluation is None:
-            return []
-        said = msgspec.json.encode(self.settings[row][number], order="sorted").decode()
-        return [
-            (
-                stage,
-                row,
-                number,
-                said,
-                entry.seed,
-                score.model,
-                metric,
-                found.value,
-                found.low,
-                found.high,
-                chosen,
-            )
-            for score in entry.evaluation.scores
-            for metric in COLUMNS
-            if (found := getattr(score, metric)) is not None
-        ]
-
-
-def figure(entry: Entry, by: str) -> float | None:
-    """Return what a run is judged by: a figure of what sites end with; None where it failed or has none."""
-    if entry.evaluation is None or "own" not in entry.evaluation:
-        return None
-    found = getattr(entry.evaluation["own"], by)
-    return None if found is None else float(found.value)
-
-
-def best(entries: Sequence[Entry], by: str) -> int | None:
-    """Return which of the runs is best, the first of those that are; None where all failed."""
-    values = [figure(entry, by) for entry in entries]
-    if all(value is None for value in values):
-        return None
-    return int(np.argmax([-np.inf if value is None else value for value in values]))

@@ -122,7 +122,8 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
         missing = [name for name in self.classes if name not in of]
         if missing:
             raise InputError(f"{missing[0]!r} is no class of the tree; it has {', '.join(list(of)[:8])}")
-        order, size = [of[name] for name in self.classes], len(self.classes)
+        order = [of[name] for name in self.classes]
+        size = len(self.classes)
         return tree_error(np.array(self.confusion)[:size, :size], known.distances()[np.ix_(order, order)])
 
     def frame(self) -> Any:
@@ -174,7 +175,8 @@ def evaluate(
     scores = [
         _score(name, tallies[name], seed, worth) for name in TITLES if name in tallies and tallies[name].rows
     ]
-    tested, confusion = own.confusion.sum(axis=1), own.confusion
+    tested = own.confusion.sum(axis=1)
+    confusion = own.confusion
     columns = [metrics.recalls(confusion), metrics.precisions(confusion), metrics.f1_scores(confusion)]
     by_class = [
         ClassFigures(
@@ -208,7 +210,8 @@ def with_score(
 
 def majority(counts: Counts) -> Tally:
     """Return the counts of a model that always answers with the class that most rows had which were learnt from."""
-    true, confusion = counts.models["own"].confusion.sum(axis=1), np.zeros_like(counts.models["own"].confusion)
+    true = counts.models["own"].confusion.sum(axis=1)
+    confusion = np.zeros_like(counts.models["own"].confusion)
     commonest = int(counts.trained[:-1].argmax())
     confusion[:, commonest] = true
     return Tally(int(true[commonest]), confusion, None)
@@ -293,7 +296,8 @@ def evaluate_run(
         return None
     by_site = {train.name: own_counts(local.get(train.name, {})) for train, _ in parts}
     found = without_joint(evaluate(counts, class_titles(model, local), by_site, seed), model, counts)
-    worth, pooled = row_worth(counts.models["own"]), pooled_tally(method, model, parts, local)
+    worth = row_worth(counts.models["own"])
+    pooled = pooled_tally(method, model, parts, local)
     if pooled is not None:
         return beside_pooled(found, pooled, seed, worth)
     matched = matched_tally(method, model, parts, local)
@@ -327,7 +331,8 @@ def matched_tally(method: Method, model: Any, parts: Sequence[Parts], local: Loc
     A row is right when the site's word for the class that it is given is the row's own: names that were matched wrongly
     cost this rival what they cost the federation. None where names were not matched.
     """
-    rows, classes = list[tuple[SiteData, SiteData, dict[str, int]]](), model.joint_classes
+    rows = list[tuple[SiteData, SiteData, dict[str, int]]]()
+    classes = model.joint_classes
     for train, aside in parts:
         names = local.get(train.name, {}).get("names")
         if isinstance(names, Mapping) and own_counts(local[train.name]) is not None:
@@ -375,12 +380,16 @@ def pooled_tally(
         return None
     names = np.unique(y).tolist() if own_words else classes
     whole = train_baseline(np.vstack([one.X for one in train]), y)
-    X, true = np.vstack([one.X for one in aside]), np.concatenate([one.y for one in aside])
-    numbers, size = numbered(names), len(names)
-    chances, said = whole.predict_proba(X), whole.predict(X)
+    X = np.vstack([one.X for one in aside])
+    true = np.concatenate([one.y for one in aside])
+    numbers = numbered(names)
+    size = len(names)
+    chances = whole.predict_proba(X)
+    said = whole.predict(X)
     by_class = np.zeros((len(X), size + 1))
     np.add.at(by_class.T, class_numbers(np.array(whole.names, np.str_), numbers, size), chances.T)
-    true_class, said_class = class_numbers(true, numbers, size), class_numbers(said, numbers, size)
+    true_class = class_numbers(true, numbers, size)
+    said_class = class_numbers(said, numbers, size)
     return tally(said, true, said_class, true_class, size, by_class[:, :2] if size == 2 else None)
 
 

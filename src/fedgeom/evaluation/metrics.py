@@ -39,7 +39,8 @@ def wilson(right: int, rows: int, worth: float = 1.0) -> Figure:
     >>> print(wilson(9, 10))
     0.900 [0.596, 0.982]
     """
-    share, n = right / rows, worth * rows
+    share = right / rows
+    n = worth * rows
     spread = Z**2 / n
     middle = (share + spread / 2) / (1 + spread)
     half = Z * math.sqrt(share * (1 - share) / n + spread / (4 * n)) / (1 + spread)
@@ -58,7 +59,8 @@ def row_worth(found: Tally) -> float:
     from scipy.stats import t  # half a second, and only where rows have groups
 
     count, rr, rn, nn = (float(number) for number in found.groups)
-    share, alike = found.right / found.rows, found.rows / nn
+    share = found.right / found.rows
+    alike = found.rows / nn
     if count < 2:
         return 1 / found.rows
     between = (rr - 2 * share * rn + share**2 * nn) / found.rows**2 * count / (count - 1)
@@ -101,7 +103,8 @@ def auc(scores: Ints) -> Floats:
 
     scores (…, 2, bins): rows by class and bin of their score; returns (…), f8, NaN where a class has no rows.
     """
-    first, second = scores[..., 0, :].astype(float), scores[..., 1, :].astype(float)
+    first = scores[..., 0, :].astype(float)
+    second = scores[..., 1, :].astype(float)
     below = np.cumsum(first, axis=-1) - first
     wins = (second * (below + first / 2)).sum(axis=-1)
     return _ratio(wins, first.sum(axis=-1) * second.sum(axis=-1))
@@ -122,7 +125,8 @@ def score(found: Tally, seed: int = 0, worth: float | None = None) -> dict[str, 
     worth = row_worth(found) if worth is None else worth
     if not found.rows:
         return {}
-    rng, shape = np.random.default_rng(seed), found.confusion.shape
+    rng = np.random.default_rng(seed)
+    shape = found.confusion.shape
     draws = max(50, min(DRAWS, MOST_DRAWN // found.confusion.size))
     n = max(round(worth * found.rows), 2) if worth < 1 else found.rows
     cells = rng.multinomial(n, found.confusion.ravel() / found.rows, size=draws).reshape(draws, *shape)

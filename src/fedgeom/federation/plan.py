@@ -16,7 +16,6 @@ from math import prod
 from typing import Any, TypeAlias
 
 import msgspec
-import numpy as np
 
 from fedgeom.data.sites import SiteData
 from fedgeom.federation.messages import Array, Message, Question
@@ -159,9 +158,27 @@ def only_steps(plan: Plan, shape: Shape, private: bool, answer: Callable[[Ask | 
         return end.value
 
 
+class BlankArray(Array, frozen=True):
+    """An array of a specimen: its shape is there and its numbers are not, so that large ones cost nothing."""
+
+    def __post_init__(self) -> None:
+        """Let the numbers be missing."""
+
+
 def words(count: int) -> Array:
-    """Return so many words of a sum, as they travel."""
-    return Array.of(np.zeros(count, np.uint64), copy=False)
+    """Return so many words of a sum, as they travel; the words themselves are not there."""
+    return BlankArray("u8", (count,), memoryview(b""))
+
+
+def blank_bytes(value: Any) -> int:
+    """Return the bytes that a specimen's blank arrays have when they travel."""
+    if isinstance(value, BlankArray):
+        return bytes_size(8 * prod(value.shape)) - bytes_size(0)
+    if isinstance(value, msgspec.Struct):
+        return sum(blank_bytes(getattr(value, name)) for name in value.__struct_fields__)
+    if isinstance(value, tuple | list):
+        return 0 if value and isinstance(value[0], str | bytes) else sum(map(blank_bytes, value))
+    return 0
 
 
 def map_header(entries: int) -> int:

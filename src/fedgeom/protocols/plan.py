@@ -30,6 +30,7 @@ from fedgeom.federation.plan import (
     Bytes,
     Shape,
     Sum,
+    blank_bytes,
     bytes_size,
     map_header,
     map_size,
@@ -301,7 +302,7 @@ class Walk:
 
     def _framed(self, message: Message, more: Bytes, asked: tuple[str, ...]) -> list[float]:
         """Return the bytes of a message in its frame, of each site that is asked, or of all on average."""
-        bare = len(encode(message))
+        bare = len(encode(message)) + blank_bytes(message)
         empty = len(pack_body(KEY, self.method.name, message.kind, b"")) - bytes_size(0)
         each = [more[name] for name in asked] if isinstance(more, Mapping) else [more]
         return [empty + bytes_size(int(bare + one)) + one % 1 for one in each]

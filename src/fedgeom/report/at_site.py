@@ -146,7 +146,8 @@ def _ledger(entries: Sequence[LocalEntry], home: str) -> Ledger:
 
 
 def _events(entries: Sequence[LocalEntry], home: str) -> list[Happened]:
-    found, began = [], entries[0].time if entries else 0.0
+    found = []
+    began = entries[0].time if entries else 0.0
     for at, one in enumerate(entries, start=1):
         refused = one.answer in (Refusal.kind, "none")
         since = round(one.time - began, 3)
@@ -159,7 +160,8 @@ def _drawn(
     site: SiteFolder, home: str, model: Any, found: Mapping[str, Any], settings: Mapping[str, Any]
 ) -> _Drawn:
     """Return the site's rows as points of the picture, and its own shapes; a table that cannot be read is said."""
-    disc, gaussians = model.in_disc, getattr(model, "covariances", None)
+    disc = model.in_disc
+    gaussians = getattr(model, "covariances", None)
     if not disc and (
         gaussians is None or not gaussians.shape[-1] or getattr(model, "curvature", None) is not None
     ):

@@ -68,8 +68,10 @@ def draw_ellipses(
     from matplotlib.figure import Figure
     from matplotlib.patches import Patch
 
-    model, a = run.model, run.artifacts
-    directions, palette = plane(model.means, model.covariances), colours(model.classes)
+    model = run.model
+    a = run.artifacts
+    directions = plane(model.means, model.covariances)
+    palette = colours(model.classes)
     figure = Figure(figsize=(12, 6.4), facecolor="white")
     FigureCanvasAgg(figure)
     left, right = figure.subplots(1, 2, sharex=True, sharey=True)

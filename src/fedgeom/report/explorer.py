@@ -17,6 +17,7 @@ from fedgeom.report.ellipses import outline as ellipse
 from fedgeom.report.ellipses import plane
 from fedgeom.report.markup import escape
 from fedgeom.report.run_folder import RunFiles
+from fedgeom.report.table import Table, to_html
 
 SIZE = 1000.0
 """How wide and high the picture is in its own units: paths have whole numbers, which are short."""
@@ -24,6 +25,8 @@ STEP = 14.0
 """Curves are drawn by lines of about this length."""
 ASIDE = 42.0
 """The least distance between two numbers that say which class is where."""
+MANY = 12
+"""With more sites than this their switches are shown on demand."""
 GRID = 150
 """So many places across are asked for their class, to find where classes meet."""
 
@@ -69,7 +72,8 @@ def scene_of(run: RunFiles) -> Scene | None:
 
 
 def _hulls(run: RunFiles) -> Scene:
-    a, c = run.artifacts, float(run.model.curvature)
+    a = run.artifacts
+    c = float(run.model.curvature)
     s = 1.0 / np.sqrt(c)
 
     def place(points: Floats) -> Floats:
@@ -77,7 +81,8 @@ def _hulls(run: RunFiles) -> Scene:
 
     owners = a.get("owner_of_hull")
     senders = _senders(run, [] if owners is None else np.unique(owners).tolist())
-    names, shapes = run.class_names(), []
+    names = run.class_names()
+    shapes = []
     for hull, group in enumerate(a["group_of_hull"].tolist()):
         corners = a["hull_points"][a["hull_of_point"] == hull]
         site = "" if owners is None else senders[int(owners[hull])]
@@ -98,27 +103,32 @@ def _hulls(run: RunFiles) -> Scene:
         f"Solid lines are {lines}. The tinted areas are what all sites got: where the joint model decides for each "
         "class."
     )
-    classes, dots = _called(names, shapes, labels), _dots(run, place)
+    classes = _called(names, shapes, labels)
+    dots = _dots(run, place)
     return Scene("The Poincaré disc", note, True, classes, list(senders.values()), shapes, regions, labels, dots)
 
 
 def _gaussians(run: RunFiles) -> Scene:
-    model, a = run.model, run.artifacts
+    model = run.model
+    a = run.artifacts
     directions = plane(model.means, model.covariances)
     groups = getattr(model, "groups", np.arange(len(model.means))).tolist()
     sent = zip(a.get("ellipse_means", ()), a.get("ellipse_covariances", ()), strict=True)
     lines = [ellipse(mean, covariance, directions) for mean, covariance in sent]
     joint = [ellipse(m, v, directions) for m, v in zip(model.means, model.covariances, strict=True)]
     every = np.vstack([*lines, *joint])
-    low, high = every.min(axis=0), every.max(axis=0)
-    scale, middle = 0.96 * SIZE / float((high - low).max() or 1.0), (low + high) / 2
+    low = every.min(axis=0)
+    high = every.max(axis=0)
+    scale = 0.96 * SIZE / float((high - low).max() or 1.0)
+    middle = (low + high) / 2
     tall = max(float(high[1] - low[1]) * scale + 0.04 * SIZE, 0.3 * SIZE)
 
     def place(points: Floats) -> Floats:
         moved = (points - middle) * scale
         return np.column_stack([SIZE / 2 + moved[:, 0], tall / 2 - moved[:, 1]])
 
-    names, owners = run.class_names(), a.get("owner_of_ellipse")
+    names = run.class_names()
+    owners = a.get("owner_of_ellipse")
     senders = _senders(run, [] if owners is None else np.unique(owners).tolist())
     counts = a.get("ellipse_counts", np.zeros(len(lines)))
     shapes = []
@@ -234,7 +244,8 @@ def _regions(
     grid = np.stack(np.meshgrid(x, y), axis=-1)
     p = predict(grid[inside])
     ordered = np.sort(p, axis=1)
-    areas, labels = [], []
+    areas = []
+    labels = []
     for group in range(p.shape[1]):
         margin = np.full(inside.shape, -1.0)
         ahead = p[:, group] - np.where(p[:, group] == ordered[:, -1], ordered[:, -2], ordered[:, -1])
@@ -252,10 +263,6 @@ def _regions(
         row, column = np.unravel_index(int(depth.argmax()), depth.shape)
         labels.append((group, *place(np.array([[x[column], y[row]]]))[0].tolist()))
     return areas, labels
-
-
-MANY = 12
-"""With more sites than this their switches are shown on demand."""
 
 
 def explorer(scene: Scene) -> str:
@@ -353,4 +360,4 @@ def _table(scene: Scene) -> str:
         [str(one.group) if one.group >= 0 else "–", scene.classes.get(one.group, "several"), one.title]
         for one in sorted(scene.shapes, key=lambda one: (one.group, one.site))
     ]
-    return markup.table(["class", "called", "shape"], rows, numbers=(0,))
+    return to_html(Table("The shapes", ["class", "called", "shape"], rows, right=(0,)))

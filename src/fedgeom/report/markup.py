@@ -29,26 +29,6 @@ def asset(name: str) -> str:
     return (files("fedgeom.report") / "assets" / name).read_text(encoding="utf-8")
 
 
-def table(
-    head: Sequence[str], rows: Iterable[Sequence[str]], numbers: Iterable[int] = (), caption: str = ""
-) -> str:
-    """Return a table; ``numbers`` are the columns of numbers, and the first column names its row."""
-    right = set(numbers)
-
-    def cell(at: int, text: str, top: bool = False) -> str:
-        kind = "n" if at in right else "bad" if text.startswith("✗") else "doubt" if text.startswith("? ") else ""
-        name = "th" if top or at == 0 else "td"
-        scope = ' scope="col"' if top else ' scope="row"' if at == 0 else ""
-        return f"<{name}{scope}{f' class={chr(34)}{kind}{chr(34)}' if kind else ''}>{escape(text)}</{name}>"
-
-    top = "".join(cell(at, name, True) for at, name in enumerate(head))
-    body = "".join("<tr>" + "".join(cell(at, text) for at, text in enumerate(line)) + "</tr>" for line in rows)
-    said = f"<caption>{escape(caption)}</caption>" if caption else ""
-    return scroll(
-        f"<table>{said}<thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>", caption or ", ".join(head[:3])
-    )
-
-
 def scroll(inner: str, name: str) -> str:
     """Return what may be wider than a page in a box that scrolls, also by keyboard."""
     return f'<div class="wide" role="region" aria-label="{escape(name)}" tabindex="0">{inner}</div>'
@@ -88,7 +68,9 @@ def items(lines: Iterable[str], kind: str = "") -> str:
 
 def span(label: str, value: float, low: float, high: float, said: str, *, strong: bool = False) -> str:
     """Return one line of a chart: a value from 0 to 1 as a dot on its interval."""
-    at, left, wide = 100 * value, 100 * low, 100 * max(high - low, 0.004)
+    at = 100 * value
+    left = 100 * low
+    wide = 100 * max(high - low, 0.004)
     return (
         f'<div class="span{" strong" if strong else ""}"><span>{escape(label)}</span>'
         f'<span class="track" aria-hidden="true"><i style="left:{left:.1f}%;width:{wide:.1f}%"></i>'

@@ -1,12 +1,19 @@
-"""How well the model does, for the page: beside simple rivals, class by class, site by site, and what it confuses."""
+"""How well the model does: beside simple rivals, class by class, site by site, what it confuses, and its curves."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import numpy as np
 
-from fedgeom.evaluation.evaluation import COLUMNS, TITLES, Evaluation, score_rows
+from fedgeom.errors import FedgeomError
+from fedgeom.evaluation.evaluation import COLUMNS, TITLES, Evaluation
+from fedgeom.methods.catalogue import method_class
 from fedgeom.report import markup, tables
 from fedgeom.report.markup import escape
+from fedgeom.report.run_folder import RunFiles
+from fedgeom.report.table import Table, to_html
 
 MANY_SITES = 12
 """With more sites than this the chart shows how they spread, and the table comes on demand."""
@@ -14,6 +21,13 @@ FEW = 5
 """So many names fit across a confusion matrix; of more classes the numbers stand there."""
 MOST_CONFUSED = 40
 """With more classes than this the confusion matrix is too wide for any page; the worst pairs are listed."""
+
+
+TALL = 100.0
+WIDE = 300.0
+"""The size of a chart, in its own units."""
+KINDS = {"accuracy": "Accuracy on rows set aside", "loss": "Loss on rows set aside"}
+"""The figures of rounds that are drawn."""
 
 
 def outcomes(evaluation: Evaluation | None) -> str:
@@ -46,9 +60,8 @@ def _beside_rivals(evaluation: Evaluation) -> str:
             for model, figure in found
         )
         charts.append(f"<h3>{escape(title.capitalize() if title.islower() else title)}</h3>{lines}")
-    first, rest = charts[:2], charts[2:]
-    head, rows = score_rows(evaluation)
-    said = tables.notes(evaluation)
+    first = charts[:2]
+    rest = charts[2:]
     return (
         markup.paragraph(
             f"Tested on {evaluation.rows:,} rows that "
@@ -69,8 +82,8 @@ def _beside_rivals(evaluation: Evaluation) -> str:
             if rest
             else ""
         )
-        + markup.details("The same as a table", markup.table(head, rows, numbers=range(1, len(head))), twin=True)
-        + markup.paragraph("; ".join(said), "dim")
+        + markup.details("The same as a table", to_html(tables.score_table(evaluation)), twin=True)
+        + markup.paragraph("; ".join(tables.evaluation_notes(evaluation)), "dim")
     )
 
 
@@ -80,7 +93,8 @@ def _confusion(evaluation: Evaluation) -> str:
     kept = [
         at for at in range(len(names)) if at < len(evaluation.classes) or counts[at].any() or counts[:, at].any()
     ]
-    counts, names = counts[np.ix_(kept, kept)], [names[at] for at in kept]
+    counts = counts[np.ix_(kept, kept)]
+    names = [names[at] for at in kept]
     wrong = [
         (int(counts[i, j]), names[i], names[j])
         for i in range(len(names))
@@ -96,7 +110,9 @@ def _confusion(evaluation: Evaluation) -> str:
             said = f"{true} was taken for {taken} once, and nothing was confused more often."
     if len(names) > MOST_CONFUSED:
         rows = [[true, taken, f"{count:,}"] for count, true, taken in sorted(wrong, key=lambda one: -one[0])[:30]]
-        return markup.paragraph(said) + markup.table(["class", "taken for", "rows"], rows, numbers=(2,))
+        return markup.paragraph(said) + to_html(
+            Table("Confused most", ["class", "taken for", "rows"], rows, right=(2,))
+        )
     total = counts.sum(axis=1, keepdims=True)
     shares = counts / np.maximum(total, 1)
     wide = len(names) > FEW  # numbers across, which the names down explain
@@ -127,28 +143,30 @@ def _short(name: str, most: int = 12) -> str:
 
 
 def _classes(evaluation: Evaluation) -> str:
-    head, rows = tables.class_rows(evaluation)
-    if not rows:
+    table = tables.class_table(evaluation)
+    if not table.rows:
         return ""
     lines = "".join(
         markup.span(one.name, one.recall, 0.0, one.recall, f"{one.recall:.3f} of {one.tested:,}")
         for one in evaluation.by_class
         if one.recall is not None
     )
-    table = markup.table(head, rows, numbers=range(1, len(head)))
     if len(evaluation.by_class) > tables.MOST_CLASSES:
-        return table
-    return markup.paragraph(
-        "The share of a class's test rows that the federated models call by its name (recall).", "dim"
-    ) + f'<div class="rows">{lines}</div>' + markup.details("Precision, F1 and counts", table)  # fmt: skip
+        return to_html(table)
+    said = "The share of a class's test rows that the federated models call by its name (recall)."
+    return (
+        markup.paragraph(said, "dim")
+        + f'<div class="rows">{lines}</div>'
+        + markup.details("Precision, F1 and counts", to_html(table))
+    )
 
 
 def _sites(evaluation: Evaluation) -> str:
-    head, rows = tables.site_rows(evaluation)
-    if not rows:
+    found = tables.site_table(evaluation)
+    if not found.rows:
         return ""
     shown = [one for one in evaluation.by_site if "own" in one.accuracy]
-    table = markup.table(head, rows, numbers=range(1, len(head)))
+    table = to_html(found)
     if len(shown) > MANY_SITES:
         own = np.sort([one.accuracy["own"] for one in shown])
         better = sum(one.accuracy["own"] >= one.accuracy["local"] for one in shown if "local" in one.accuracy)
@@ -178,3 +196,97 @@ def _sites(evaluation: Evaluation) -> str:
         + f'<div class="rows">{lines}</div>'
         + markup.details("As a table", table, twin=True)
     )
+
+
+def curves(run: RunFiles) -> str:
+    """Return what changed from round to round; nothing for methods without rounds."""
+    charts = [
+        _chart(title, {key.removesuffix(f"_{kind}"): values for key, values in _series(run.rounds, kind).items()})
+        for kind, title in KINDS.items()
+    ]
+    for name, value in run.metrics.items():
+        twice = bool(run.rounds) and name in {title.lower() for title in KINDS.values()}
+        if _is_curve(value) and not twice:
+            charts.append(_chart(name.capitalize(), {"": value}))
+    drawn = [one for one in charts if one]
+    if not drawn:
+        return _none(run)
+    count = len(run.rounds) or max(len(value) for value in run.metrics.values() if _is_curve(value))
+    return markup.section(
+        "rounds",
+        f"How it went over {count} rounds",
+        f'<div class="charts">{"".join(drawn)}</div>',
+        markup.details("As a table", _table(run.rounds), twin=True) if run.rounds else "",
+    )
+
+
+def _is_curve(value: Any) -> bool:
+    """Say whether a metric is a list of numbers, one for each round."""
+    return isinstance(value, list) and len(value) > 1 and all(isinstance(one, int | float) for one in value)
+
+
+def _none(run: RunFiles) -> str:
+    if "rounds" not in run.parameters or "validation" not in run.parameters or not _sends(run):
+        return ""
+    said = (
+        "The rounds have no figures: of so few rows with a label, none were left to be set aside."
+        if run.parameters["validation"]
+        else "Nobody followed the rounds: with validation = 0.1 sites test every round's model on rows set aside."
+    )
+    return markup.section("rounds", f"{run.parameters['rounds']} rounds", markup.paragraph(said))
+
+
+def _sends(run: RunFiles) -> bool:
+    """Say whether anything leaves the sites in the rounds; of a method that is not installed here, it is taken to."""
+    try:
+        return bool(getattr(method_class(run.method), "sends", True))
+    except FedgeomError:
+        return True
+
+
+def _series(rounds: Sequence[Mapping[str, float]], kind: str) -> dict[str, list[float]]:
+    """Return the figures of a kind by name, each with a value for every round."""
+    names = [name for name in (rounds[0] if rounds else ()) if name.endswith(f"_{kind}")]
+    found = {name: [float(one.get(name, np.nan)) for one in rounds] for name in names}
+    return {name: values for name, values in found.items() if np.isfinite(values).sum() > 1}
+
+
+def _chart(title: str, series: Mapping[str, Sequence[float]]) -> str:
+    if not series:
+        return ""
+    every = np.array([value for values in series.values() for value in values if np.isfinite(value)], np.float64)
+    low = float(every.min())
+    high = float(every.max())
+    room = (high - low) or max(abs(high), 1.0) * 0.1
+    low = max(low - 0.05 * room, 0.0 if low >= 0 else -np.inf)
+    high = high + 0.05 * room
+    if title == KINDS["accuracy"]:
+        high = min(high, 1.0)
+    lines = []
+    keys = []
+    for at, (name, values) in enumerate(series.items()):
+        x = np.linspace(0.0, WIDE, len(values))
+        points = [
+            f"{across:.1f},{TALL * (high - value) / (high - low):.1f}"
+            for across, value in zip(x.tolist(), values, strict=True)
+            if np.isfinite(value)
+        ]
+        lines.append(f'<polyline class="line k{at % 6}" points="{" ".join(points)}"/>')
+        last = next(value for value in reversed(values) if np.isfinite(value))
+        keys.append(f'<li><i class="k{at % 6}"></i>{escape(name or title)}: {values[0]:.3g} → {last:.3g}</li>')
+    count = max(map(len, series.values()))
+    said = f"{title}, round 1 to {count}"
+    return (
+        f'<figure class="curve"><figcaption>{escape(title)}</figcaption><div class="axes"><span>{high:.3g}</span>'
+        f'<svg viewBox="0 0 {WIDE:.0f} {TALL:.0f}" preserveAspectRatio="none" role="img" aria-label="{escape(said)}">'
+        f"{''.join(lines)}</svg><span>{low:.3g}</span></div>"
+        f'<div class="across"><span>round 1</span><span>{count}</span></div>'
+        f'<ul class="keys">{"".join(keys)}</ul></figure>'
+    )
+
+
+def _table(rounds: Sequence[Mapping[str, float]]) -> str:
+    head = list(dict.fromkeys(name for one in rounds for name in one))
+    rows = [[f"{one[name]:.6g}" if name in one else "–" for name in head] for one in rounds]
+    named = [name.replace("_", " ") for name in head]
+    return to_html(Table("Round by round", named, rows, right=range(len(head))))

@@ -4,28 +4,80 @@ from __future__ import annotations
 
 import base64
 import datetime
+import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from fedgeom.errors import FedgeomError
 from fedgeom.federation.results import RunWarning
+from fedgeom.methods.catalogue import method_class
 from fedgeom.report import markup
 from fedgeom.report.at_site import is_site_result, read_site_run
-from fedgeom.report.curves import curves
 from fedgeom.report.explorer import explorer, scene_of
 from fedgeom.report.markup import escape
 from fedgeom.report.naming import Naming
-from fedgeom.report.outcomes import outcomes
+from fedgeom.report.outcomes import curves, outcomes
 from fedgeom.report.privacy import exposure, leaving, spent
-from fedgeom.report.repeating import repeating
 from fedgeom.report.run_folder import NAMES, RunFiles, read_run
-from fedgeom.report.tables import EVIDENCE, evidence_rows, names_by_word, naming_verdict, size
+from fedgeom.report.table import Cell, Line, Table, size, to_html
+from fedgeom.report.tables import evidence_table, naming_table, naming_verdict
 from fedgeom.report.timeline import timeline
-from fedgeom.storage import write_text
+from fedgeom.storage import as_plain, write_text
 
+__all__ = ["NAMES", "PAGE", "PICTURE", "page_of", "read_any", "write_page"]
+
+PICTURE = "picture.png"
+PAGE = "report.html"
+"""The files of a run folder that reports add or read."""
 MANY = 12
 """With more sites than this they are listed on demand."""
+
+
+def write_page(folder: str | Path, out: str | Path | None = None, *, rows: bool = True) -> Path:
+    """Write the page of a run from what lies in its folder, and return its path.
+
+    It goes to ``report.html`` in the folder unless ``out`` is given. ``rows``: draw rows too, where they are at hand.
+    """
+    run = read_any(folder, rows=rows)
+    return write_text(run.path / PAGE if out is None else Path(out), page_of(run), private=True)
+
+
+def read_any(folder: str | Path, *, rows: bool = True) -> RunFiles:
+    """Read a run's folder, or what a deployed site has of a run: results/RUN in the site's folder."""
+    if is_site_result(folder):
+        return read_site_run(folder, rows=rows)
+    return read_run(folder, rows=rows)
+
+
+def page_of(run: RunFiles) -> str:
+    """Return the page of a run."""
+    sections = [
+        warnings(run),
+        outcomes(run.evaluation),
+        _picture(run),
+        _names(run.naming),
+        curves(run),
+        participants(run),
+        timeline(run),
+        leaving(run.ledger, run.home),
+        exposure(run),
+        repeating(run),
+    ]
+    body = heading(run) + _contents(sections) + "".join(sections)
+    named = run.class_names()
+    return markup.document(f"{run.method}: {run.path.resolve().name}", body, n_classes=max(named, default=-1) + 1)
+
+
+def _contents(sections: list[str]) -> str:
+    """Return links to the sections that there are."""
+    links = []
+    for one in filter(None, "".join(sections).split("<section ")):
+        name = one.partition('id="')[2].partition('"')[0]
+        title = one.partition("<h2")[2].partition(">")[2]
+        links.append(f'<li><a href="#{name}">{title.partition("</h2>")[0]}</a></li>')
+    return f'<nav aria-label="On this page"><ul>{"".join(links)}</ul></nav>'
 
 
 def heading(run: RunFiles) -> str:
@@ -55,7 +107,8 @@ def _when(time: str) -> str:
 
 def question(run: RunFiles) -> str:
     """Say what was asked of whom."""
-    names, sites = run.class_names(), len(run.sites)
+    names = run.class_names()
+    sites = len(run.sites)
     count = len(names) or run.metrics.get("classes")
     what = f"tell {count} classes apart" if count else "learn together"
     if 0 < len(names) <= 4 and all(len(name) <= 24 for name in names.values()):
@@ -143,13 +196,18 @@ def participants(run: RunFiles) -> str:
     received: dict[str, int] = {}
     for entry in run.ledger:
         received[entry.site] = received.get(entry.site, 0) + entry.received
-    lost, rows = run.lost, []
+    lost = run.lost
+    rows: list[Line] = []
     for name, site in run.sites.items():
-        end = f"✗ {lost[name]}" if name in lost else "yes" if run.ledger.sent(name) else "✗ never answered"
+        end = Cell("yes")
+        if name in lost:
+            end = Cell(f"✗ {lost[name]}", "bad")
+        elif not run.ledger.sent(name):
+            end = Cell("✗ never answered", "bad")
         brought = [f"{site['rows']:,}", f"{site.get('columns', '')}"] if run.simulated else []
         values = [_value(one.get(name)) for one in said.values()]
         rows.append([name, *brought, size(run.ledger.sent(name)), size(received.get(name, 0)), *values, end])
-    shown = markup.table(head, rows, numbers=range(1, len(head) - 1))
+    shown = to_html(Table("Who took part", head, rows, right=range(1, len(head) - 1)))
     here = (
         "All sites were simulated in one process." if run.simulated else "Each site answered from its own machine."
     )
@@ -168,56 +226,6 @@ def _invited(run: RunFiles) -> str:
 
 def _value(value: Any) -> str:
     return "–" if value is None else f"{value:.3g}" if isinstance(value, float) else str(value)
-
-
-PICTURE, PAGE = "picture.png", "report.html"
-"""The files of a run folder that reports add or read."""
-
-__all__ = ["NAMES", "PAGE", "PICTURE", "page_of", "read_any", "write_page"]
-
-
-def write_page(folder: str | Path, out: str | Path | None = None, *, rows: bool = True) -> Path:
-    """Write the page of a run from what lies in its folder, and return its path.
-
-    It goes to ``report.html`` in the folder unless ``out`` is given. ``rows``: draw rows too, where they are at hand.
-    """
-    run = read_any(folder, rows=rows)
-    return write_text(run.path / PAGE if out is None else Path(out), page_of(run), private=True)
-
-
-def read_any(folder: str | Path, *, rows: bool = True) -> RunFiles:
-    """Read a run's folder, or what a deployed site has of a run: results/RUN in the site's folder."""
-    if is_site_result(folder):
-        return read_site_run(folder, rows=rows)
-    return read_run(folder, rows=rows)
-
-
-def page_of(run: RunFiles) -> str:
-    """Return the page of a run."""
-    sections = [
-        warnings(run),
-        outcomes(run.evaluation),
-        _picture(run),
-        _names(run.naming),
-        curves(run),
-        participants(run),
-        timeline(run),
-        leaving(run.ledger, run.home),
-        exposure(run),
-        repeating(run),
-    ]
-    body = heading(run) + _contents(sections) + "".join(sections)
-    named = run.class_names()
-    return markup.document(f"{run.method}: {run.path.resolve().name}", body, n_classes=max(named, default=-1) + 1)
-
-
-def _contents(sections: list[str]) -> str:
-    """Return links to the sections that there are."""
-    links = []
-    for one in filter(None, "".join(sections).split("<section ")):
-        name, title = one.partition('id="')[2].partition('"')[0], one.partition("<h2")[2].partition(">")[2]
-        links.append(f'<li><a href="#{name}">{title.partition("</h2>")[0]}</a></li>')
-    return f'<nav aria-label="On this page"><ul>{"".join(links)}</ul></nav>'
 
 
 def _picture(run: RunFiles) -> str:
@@ -243,7 +251,7 @@ def _picture(run: RunFiles) -> str:
 def _names(naming: Naming | None) -> str:
     if naming is None:
         return ""
-    rows = evidence_rows(naming)
+    evidence = evidence_table(naming)
     sure = (
         markup.paragraph(
             "A name's distance to the same class at the other sites, and what it would be in the next best grouping, "
@@ -251,16 +259,105 @@ def _names(naming: Naming | None) -> str:
             "more it is in doubt.",
             "dim",
         )
-        + markup.table(EVIDENCE, rows, numbers=(3, 5))
-        if rows
+        + to_html(evidence)
+        if evidence.rows
         else ""
     )
+    few = len(evidence.rows) <= 24
     return markup.section(
         "names",
         "Which local name means which class",
         markup.paragraph(
             f"{naming_verdict(naming)} Names never left their sites; each site learnt the numbers of its own."
         ),
-        markup.table(*names_by_word(naming), numbers=(0,)),
-        markup.details("How sure that is", sure, shown=bool(naming.doubtful) and len(rows) <= 24) if sure else "",
+        to_html(naming_table(naming)),
+        markup.details("How sure that is", sure, shown=bool(naming.doubtful) and few) if sure else "",
     )
+
+
+def repeating(run: RunFiles) -> str:
+    """Return the section on how to repeat a run."""
+    name = run.path.name
+    if run.home:
+        return _at_site(run)
+    commands = [
+        ("again, with the file below", "fedgeom run federation.toml"),
+        ("what left each site", f"fedgeom ledger {name}"),
+        ("the model on new rows", f"fedgeom predict {name} new.csv"),
+        ("this page", f"fedgeom report {name}"),
+    ]
+    lines = "\n".join(f"{command:<36} # {what}" for what, command in commands)
+    versions = ", ".join(f"{key} {value}" for key, value in run.versions.items())
+    return markup.section(
+        "repeat",
+        "How to repeat it",
+        markup.code(lines),
+        markup.details("federation.toml", markup.code(federation_toml(run))),
+        markup.details("All settings", markup.code(json.dumps(run.parameters, indent=2, ensure_ascii=False))),
+        markup.paragraph(f"seed {run.config['seed']}; {versions}. Keys and masks are new in every run.", "dim"),
+    )
+
+
+def _at_site(run: RunFiles) -> str:
+    """Return the section of a site's own page: what it can do with what it has."""
+    name = f"{run.path.parent.name}/{run.path.name}"
+    commands = [
+        ("the site's model on new rows", f"fedgeom predict {name} new.csv"),
+        ("all that left the site", "fedgeom site ledger"),
+        ("what it has spent of its privacy", "fedgeom site budget"),
+        ("this page", f"fedgeom report {name}"),
+    ]
+    lines = "\n".join(f"{command:<44} # {what}" for what, command in commands)
+    settings = json.dumps(run.parameters, indent=2, ensure_ascii=False, default=as_plain)
+    return markup.section(
+        "repeat",
+        "What to do with it",
+        markup.paragraph("In the site's folder:", "dim"),
+        markup.code(lines),
+        markup.details("The terms that were approved", markup.code(settings)) if run.parameters else "",
+    )
+
+
+def changed_settings(run: RunFiles) -> dict[str, Any]:
+    """Return the settings that are not the method's own defaults; all where the method is not installed here."""
+    try:
+        plain = json.loads(json.dumps(method_class(run.method)().terms(), default=as_plain))
+    except (FedgeomError, TypeError, AttributeError):
+        plain = {}
+    return {
+        key: value
+        for key, value in run.parameters.items()
+        if value is not None and plain.get(key, object()) != value
+    }
+
+
+def federation_toml(run: RunFiles) -> str:
+    """Write the federation file that would repeat the run, with the sites' files to be filled in."""
+    settings = changed_settings(run)
+    holdout = settings.pop("holdout", None)
+    lines = [f'method = "{run.method}"', f"seed = {run.config['seed']}"]
+    if isinstance(holdout, Mapping):
+        lines.append(f"holdout = {holdout.get('share')}")
+    lines.append('label = "the column with the classes"')
+    if settings:
+        lines += ["", "[parameters]", *(f"{key} = {as_toml(value)}" for key, value in settings.items())]
+    for site in list(run.sites)[:3]:
+        lines += ["", "[[sites]]", f"name = {json.dumps(site, ensure_ascii=False)}", 'file = "its file"']
+    if len(run.sites) > 3:
+        lines += ["", f"# and {len(run.sites) - 3} more sites"]
+    return "\n".join(lines)
+
+
+def as_toml(value: Any) -> str:
+    """Write a setting as a federation file has it.
+
+    >>> as_toml({"name": "sgd", "momentum": 0.9, "rate": None}), as_toml([True, 2])
+    ('{ name = "sgd", momentum = 0.9 }', '[true, 2]')
+    """
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{key} = {as_toml(one)}" for key, one in value.items() if one is not None) + " }"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(as_toml, value)) + "]"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else str(value)

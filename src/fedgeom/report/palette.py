@@ -49,7 +49,7 @@ def on_dark(colour: str) -> str:
     """Return a colour as it is drawn on a dark page: nearer to white, the darker it is.
 
     >>> on_dark("#332288"), on_dark("#ffffff")
-    ('#a59cc9', '#ffffff')
+    ('#9187bf', '#ffffff')
     """
     shares = rgb(colour)
     bright = 0.2126 * shares[0] + 0.7152 * shares[1] + 0.0722 * shares[2]

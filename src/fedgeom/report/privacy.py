@@ -10,7 +10,8 @@ import numpy as np
 from fedgeom.federation.ledger import Ledger
 from fedgeom.report import markup
 from fedgeom.report.run_folder import RunFiles
-from fedgeom.report.tables import LEDGER, ledger_rows, site_traffic, size
+from fedgeom.report.table import Table, size, to_html
+from fedgeom.report.tables import ledger_table, traffic_table
 
 KINDS = {
     "masked": "masked sums: only with all others do they say anything",
@@ -53,13 +54,8 @@ def leaving(ledger: Ledger, home: str = "") -> str:
         title,
         markup.paragraph(said),
         markup.bar([(KINDS[name], float(sums[name])) for name in KINDS if sums[name]]),
-        markup.details("Message by message", markup.table(LEDGER, ledger_rows(ledger), numbers=(0, 2, 3, 4))),
-        ""
-        if home
-        else markup.details(
-            "Site by site",
-            markup.table(["site", "messages", "sent", "received"], site_traffic(ledger), numbers=(1, 2, 3)),
-        ),
+        markup.details("Message by message", to_html(ledger_table(ledger))),
+        "" if home else markup.details("Site by site", to_html(traffic_table(ledger))),
     )
 
 
@@ -130,7 +126,8 @@ def _corners(run: RunFiles) -> str:
         return ""
     counts = np.bincount(a["group_of_hull"][a["hull_of_point"]])
     trained = [one.trained for one in run.evaluation.by_class] if run.evaluation else []
-    names, rows = run.class_names(), []
+    names = run.class_names()
+    rows = []
     for group, count in enumerate(counts.tolist()):
         learnt = trained[group] if group < len(trained) else None
         share = f"{count / learnt:.1%}" if learnt else "–"
@@ -143,4 +140,4 @@ def _corners(run: RunFiles) -> str:
     )
     where = f"at {run.home}" if run.home else "at all sites"
     head = ["class", f"corners {where}", "rows learnt from", "share of rows that are corners"]
-    return "<h3>Corners</h3>" + markup.paragraph(said) + markup.table(head, rows, numbers=(1, 2, 3))
+    return "<h3>Corners</h3>" + markup.paragraph(said) + to_html(Table("Corners", head, rows, right=(1, 2, 3)))

@@ -19,9 +19,9 @@ from fedgeom.federation.record import read_folder
 from fedgeom.federation.results import RunWarning, lost_in
 from fedgeom.methods import SUMMARIES
 from fedgeom.methods.catalogue import load_model, method_class
+from fedgeom.report.disc import site_shapes
 from fedgeom.report.ellipses import has_ellipses, plane
 from fedgeom.report.naming import Naming, read_naming
-from fedgeom.report.shapes import site_shapes
 from fedgeom.storage import write_json
 
 if TYPE_CHECKING:
@@ -29,8 +29,13 @@ if TYPE_CHECKING:
 
 
 ROWS = "rows.json"
-MOST_OF_SITE, MOST = 250, 4000
-"""So many rows are drawn of a site, and of all together."""
+"""The file with the rows that were kept to be drawn."""
+NAMES = "names.json"
+"""The file with the names side by side, where the truth is known."""
+MOST_OF_SITE = 250
+"""So many rows are drawn of a site."""
+MOST = 4000
+"""So many rows are drawn of all sites together."""
 
 
 class SiteDots(msgspec.Struct, frozen=True):
@@ -83,8 +88,12 @@ def _of_hulls(run: Run) -> DrawnRows:
 def _of_ellipses(run: Run) -> DrawnRows:
     from scipy.optimize import linear_sum_assignment  # slow to import
 
-    model, a, sites = run.model, run.artifacts, {}
-    directions, cost, blocks = plane(model.means, model.covariances), [], np.unique(a.get("owner_of_ellipse", []))
+    model = run.model
+    a = run.artifacts
+    sites = {}
+    directions = plane(model.means, model.covariances)
+    cost = []
+    blocks = np.unique(a.get("owner_of_ellipse", []))
     for site in run.train:
         names = run.local.get(site.name, {}).get("names")
         if names is None:
@@ -99,10 +108,6 @@ def _of_ellipses(run: Run) -> DrawnRows:
         return DrawnRows(sites)
     owner = linear_sum_assignment(np.array(cost))[1]
     return DrawnRows(sites, {name: int(blocks[at]) for name, at in zip(sites, owner.tolist(), strict=True)})
-
-
-NAMES = "names.json"
-"""The file in a run's folder with the names side by side, where the truth is known."""
 
 
 class Happened(msgspec.Struct, frozen=True):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from fedgeom.report import markup
 from fedgeom.report.markup import escape
 from fedgeom.report.run_folder import RunFiles
-from fedgeom.report.tables import size
+from fedgeom.report.table import Table, size, to_html
 from fedgeom.report.words import SUMS, in_words, stage_of
 
 LONGEST_ROUND = 48
@@ -48,7 +48,8 @@ class Exchange:
     @property
     def seconds(self) -> float | None:
         """How long it took; None where the record does not say."""
-        began, ended = self.steps[0].began, self.steps[-1].ended
+        began = self.steps[0].began
+        ended = self.steps[-1].ended
         return None if began is None or ended is None else ended - began
 
 
@@ -101,11 +102,13 @@ def read_exchanges(steps: Sequence[Step]) -> list[Exchange]:
 def read_phases(exchanges: Sequence[Exchange]) -> list[Phase]:
     """Find what came again in the same order, and put it together."""
     kinds = [one.kind for one in exchanges]
-    found, at = [], 0
+    found = []
+    at = 0
     while at < len(kinds):
         best = (1, 1)
         for period in range(1, LONGEST_ROUND + 1):
-            round_, times = kinds[at : at + period], 1
+            round_ = kinds[at : at + period]
+            times = 1
             while len(round_) == period and kinds[at + times * period : at + (times + 1) * period] == round_:
                 times += 1
             if times > 1 and period * times > best[0] * best[1]:
@@ -172,6 +175,5 @@ def _table(steps: Sequence[Step]) -> str:
     for one in steps:
         came = f"{len(one.answered)} of {len(one.sites) or len(one.answered)}"
         rows.append([str(one.number), in_words(one.kind), came, size(one.sent)])
-    return markup.table(
-        ["question", "what was asked", "sites answered", "left all sites"], rows, numbers=(0, 2, 3)
-    )
+    head = ["question", "what was asked", "sites answered", "left all sites"]
+    return to_html(Table("All questions", head, rows, right=(0, 2, 3)))

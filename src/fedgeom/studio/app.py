@@ -47,7 +47,8 @@ class Guard:
     """Lets through what comes from this machine with the token, and tells all others why not."""
 
     def __init__(self, app: Asgi, token: str):
-        self.app, self.token = app, token
+        self.app = app
+        self.token = token
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
         """Answer a request, or refuse it."""

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, select_autoescape
+from markupsafe import Markup
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
@@ -24,10 +25,13 @@ from fedgeom.report.at_site import RESULTS, read_site_run
 from fedgeom.report.markup import POLICY
 from fedgeom.report.page import page_of
 from fedgeom.report.run_folder import RunFiles, read_run
-from fedgeom.report.tables import size
+from fedgeom.report.table import Table, to_html
+from fedgeom.report.tables import preview_tables, sites_table
 from fedgeom.storage import write_text
-from fedgeom.studio import launching, stewarding
+from fedgeom.studio import runs as studio_runs
+from fedgeom.studio import stewarding
 from fedgeom.studio.places import PAGE, Place, plain, run_line, run_names, side_by_side
+from fedgeom.studio.runs import Watcher, stream
 from fedgeom.studio.studies import (
     MOST_COLUMNS,
     PREPARATIONS,
@@ -39,7 +43,6 @@ from fedgeom.studio.studies import (
     new_job_study,
     new_study,
 )
-from fedgeom.studio.watching import Watcher, stream
 
 
 def environment(place: Place, token: str) -> Environment:
@@ -48,7 +51,7 @@ def environment(place: Place, token: str) -> Environment:
         loader=PackageLoader("fedgeom.studio"), autoescape=select_autoescape(default=True, default_for_string=True),
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
-    made.globals |= {"place": place, "at": lambda path: f"/{token}{path}", "size": size}
+    made.globals |= {"place": place, "at": lambda path: f"/{token}{path}", "html": _safe_html}
     here = f"{place.path}/"  # its pages speak of files as they lie in the folder
 
     def plain(text: Any) -> str:
@@ -56,6 +59,11 @@ def environment(place: Place, token: str) -> Environment:
 
     made.filters["plain"] = plain
     return made
+
+
+def _safe_html(table: Table) -> Markup:
+    """Return a table for a template; `to_html` has escaped every text."""
+    return Markup(to_html(table))
 
 
 class Pages:
@@ -100,7 +108,9 @@ class Handlers:
     """The pages over one folder."""
 
     def __init__(self, place: Place, token: str, pages: Pages):
-        self.place, self.token, self.pages = place, token, pages
+        self.place = place
+        self.token = token
+        self.pages = pages
 
     def routes(self) -> list[Route]:
         """Return which address shows what."""
@@ -172,13 +182,20 @@ class Handlers:
         checked = check_federation(file)
         method = checked.method.name if checked.method is not None else checked.report.method
         return self.pages(
-            "study.html", name=name, text=file.read_text(encoding="utf-8"), report=checked.report,
-            chosen=checked.chosen, method=method, leaves=planned_leaves(checked.method) if checked.method else (),
-        )  # fmt: skip
+            "study.html",
+            name=name,
+            text=file.read_text(encoding="utf-8"),
+            report=checked.report,
+            sites=sites_table(checked.report.sites),
+            chosen=checked.chosen,
+            method=method,
+            leaves=planned_leaves(checked.method) if checked.method else (),
+        )
 
     async def save_study(self, request: Request) -> Response:
         """Keep a study's file as it was edited."""
-        name, form = request.path_params["name"], await read_form(request)
+        name = request.path_params["name"]
+        form = await read_form(request)
         text = "".join(form.get("text", [""])).replace("\r\n", "\n")
         try:
             write_text(self.place.study(name), text, private=True)
@@ -189,16 +206,17 @@ class Handlers:
 
     async def run_here(self, request: Request) -> Response:
         """Run a study on this machine."""
-        return self.go(f"/runs/{launching.launch_run(self.place, request.path_params['name'])}")
+        return self.go(f"/runs/{studio_runs.launch_run(self.place, request.path_params['name'])}")
 
     async def submit(self, request: Request) -> Response:
         """Submit a study to the coordinator's sites."""
         name = request.path_params["name"]
-        return self.go(f"/runs/{await run_in_threadpool(launching.launch_submit, self.place, name)}")
+        return self.go(f"/runs/{await run_in_threadpool(studio_runs.launch_submit, self.place, name)}")
 
     def runs(self, request: Request) -> HTMLResponse:
         """List the runs, some on each page."""
-        asked, word = request.query_params.get("page", "1"), request.query_params.get("find", "").lower()
+        asked = request.query_params.get("page", "1")
+        word = request.query_params.get("find", "").lower()
         names = [name for name in run_names(self.place.runs) if word in name.lower()]
         last = max(-(-len(names) // PAGE), 1)
         page = min(max(int(asked) if asked.isdecimal() and len(asked) < 9 else 1, 1), last)
@@ -209,33 +227,33 @@ class Handlers:
     def run(self, request: Request) -> HTMLResponse:
         """Show a run: while it goes on, how it stands; afterwards, where its report is."""
         name = request.path_params["name"]
-        if launching.is_alive(self.place, name) is None:
+        if studio_runs.is_alive(self.place, name) is None:
             self.place.run(name)  # what the studio started may not have a folder yet
-        status = launching.run_status(self.place, name)
+        status = studio_runs.run_status(self.place, name)
         progress = Watcher(self.place.runs / name).look()
         shown = run_line(self.place.runs / name)
         return self.pages(
-            "run.html", name=name, status=status, progress=progress, line=shown, ends=launching.ENDS,
-            log=launching.log_end(self.place, name), readable=(self.place.runs / name / "config.json").is_file(),
+            "run.html", name=name, status=status, progress=progress, line=shown, ends=studio_runs.ENDS,
+            log=studio_runs.log_end(self.place, name), readable=(self.place.runs / name / "config.json").is_file(),
         )  # fmt: skip
 
     async def live(self, request: Request) -> StreamingResponse:
         """Stream how a run stands."""
         name = request.path_params["name"]
-        if launching.is_alive(self.place, name) is None:
+        if studio_runs.is_alive(self.place, name) is None:
             self.place.run(name)
         events = stream(
             self.place.runs / name,
-            lambda: launching.run_status(self.place, name),
+            lambda: studio_runs.run_status(self.place, name),
             lambda progress, status: self.pages.text("progress.html", progress=progress, status=status),
-            launching.ENDS,
+            studio_runs.ENDS,
         )
         return StreamingResponse(events, media_type="text/event-stream")
 
     async def stop(self, request: Request) -> Response:
         """Stop a run."""
         name = request.path_params["name"]
-        launching.stop(self.place, name)
+        studio_runs.stop(self.place, name)
         return self.go(f"/runs/{name}")
 
     def report(self, request: Request) -> HTMLResponse:
@@ -264,7 +282,9 @@ class Handlers:
     async def approve(self, request: Request) -> Response:
         """Approve a job."""
         form = {key: values[-1] for key, values in (await read_form(request)).items()}
-        hash, days, runs = form.get("hash", ""), form.get("days", "30"), form.get("runs", "1")
+        hash = form.get("hash", "")
+        days = form.get("days", "30")
+        runs = form.get("runs", "1")
         stewarding.approve(self._site().path, hash, days, runs)
         return self.go("/site")
 
@@ -278,7 +298,7 @@ class Handlers:
         """Show what would leave the site with a study, message by message."""
         name = "".join((await read_form(request)).get("study", []))
         found = await run_in_threadpool(preview, self._site(), self.place.study(name))
-        return self.pages("preview.html", name=name, found=found)
+        return self.pages("preview.html", name=name, found=found, tables=preview_tables(found))
 
     def _site(self) -> SiteFolder:
         if not self.place.is_site:

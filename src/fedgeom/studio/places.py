@@ -15,9 +15,9 @@ from fedgeom.data.readers import READERS
 from fedgeom.errors import InputError
 from fedgeom.evaluation.evaluation import COLUMNS, Evaluation, read_evaluation
 from fedgeom.federation.record import read_status
-from fedgeom.report.repeating import as_toml, changed_settings
+from fedgeom.report.page import as_toml, changed_settings
 from fedgeom.report.run_folder import read_run
-from fedgeom.report.tables import size
+from fedgeom.report.table import size
 from fedgeom.storage import make_private_folder
 
 NAME = re.compile(r"\w[\w. ()+,=@-]{0,119}")
@@ -154,7 +154,9 @@ def run_names(folder: Path) -> list[str]:
 
 def run_line(folder: Path) -> RunLine:
     """Read a run's line; what is damaged or not yet written is left out."""
-    status, config, tested = read_status(folder), {}, None
+    status = read_status(folder)
+    config = {}
+    tested = None
     try:
         config = msgspec.json.decode((folder / "config.json").read_bytes())
         tested = read_evaluation(folder)

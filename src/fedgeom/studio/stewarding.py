@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,7 +16,8 @@ from fedgeom.errors import FedgeomError, InputError
 from fedgeom.evaluation.evaluation import read_evaluation
 from fedgeom.federation.approval import JobTerms
 from fedgeom.report.at_site import RESULTS, site_results
-from fedgeom.report.tables import size
+from fedgeom.report.table import Table, size
+from fedgeom.report.tables import budget_table, moment
 
 MOST_CHECKED = 5
 """For so many of the jobs that wait the site's table is looked at; each takes as long as reading it."""
@@ -30,12 +30,14 @@ MOST_ENTRIES = 200
 def overview(path: Path) -> dict[str, Any]:
     """Return what the steward's page shows."""
     site = SiteFolder(path)
-    config, store = site.config(), ApprovalStore(path)
-    file, now = store.read(), store.clock()
+    config = site.config()
+    store = ApprovalStore(path)
+    file = store.read()
+    now = store.clock()
     return {
         "config": config,
         "waiting": [
-            _job(one.hash, one.job, f"since {_day(one.when)}")
+            _job(one.hash, one.job, f"since {moment(one.when)}")
             | {"faults": faults(site, one.job, at < MOST_CHECKED)}
             for at, one in enumerate(file.waiting)
         ],
@@ -43,7 +45,7 @@ def overview(path: Path) -> dict[str, Any]:
             _job(one.hash, one.job, one.state(now))
             | {
                 "used": str(len(one.used)) if one.rule else f"{len(one.used)} of {one.runs}",
-                "until": _day(one.expires) if not one.rule else "",
+                "until": moment(one.expires) if not one.rule else "",
             }
             for one in file.approvals
         ],
@@ -81,9 +83,11 @@ def _plain(value: Any) -> Any:
 
 def approve(path: Path, hash: str, days: str, runs: str) -> None:
     """Approve a job that waits, or one whose hash was told otherwise."""
-    site, store = SiteFolder(path), ApprovalStore(path)
+    site = SiteFolder(path)
+    store = ApprovalStore(path)
     try:
-        length, count = float(days), int(runs)
+        length = float(days)
+        count = int(runs)
     except ValueError:
         raise InputError(f"{days!r} days and {runs!r} runs given; wanted numbers") from None
     if not (0 < length <= 3650 and 1 <= count <= 1_000_000):
@@ -116,19 +120,21 @@ def results(path: Path) -> list[dict[str, str]]:
                 "name": name,
                 "method": methods.get(name, ""),
                 "accuracy": "" if own is None else str(own),
-                "when": _day((path / RESULTS / name).stat().st_mtime),
+                "when": moment((path / RESULTS / name).stat().st_mtime),
             }
         )
     return found
 
 
-def ledger(path: Path) -> list[list[str]]:
+def ledger(path: Path) -> Table:
     """Return the last messages that left the site, the newest first."""
     entries = Journal(path).entries()[-MOST_ENTRIES:]
-    return [
-        [_day(one.time), one.run[:8], one.method, one.question, size(one.sent), one.reveals or one.note]
+    rows = [
+        [moment(one.time), one.run[:8], one.method, one.question, size(one.sent), one.reveals or one.note]
         for one in reversed(entries)
     ]
+    head = ["when", "run", "method", "question", "sent", "what it reveals"]
+    return Table("What left this site", head, rows, right=(4,))
 
 
 def budget(path: Path) -> dict[str, Any]:
@@ -139,7 +145,7 @@ def budget(path: Path) -> dict[str, Any]:
     site = SiteFolder(path)
     policy = site.config().policy
     store = BudgetStore(path, site.identity(), policy)
-    found: dict[str, Any] = {"rows": [], "said": "", "wrong": "", "unaccounted": 0}
+    found: dict[str, Any] = {"table": budget_table([]), "said": "", "wrong": "", "unaccounted": 0}
     try:
         charges = store.read()
         found["unaccounted"] = len(unaccounted_runs(path, charges))
@@ -148,12 +154,5 @@ def budget(path: Path) -> dict[str, Any]:
             found["said"] = f"In all ε = {store.spent():.3g}{cap}, at δ = {policy.budget_delta:g}."
     except InputError as error:
         return found | {"wrong": str(error)}
-    found["rows"] = [
-        [_day(one.when), one.run[:8], one.method or one.note, f"{one.epsilon:g}", f"{one.delta:g}", one.unit]
-        for one in charges
-    ]
+    found["table"] = budget_table(charges)
     return found
-
-
-def _day(when: float) -> str:
-    return datetime.datetime.fromtimestamp(when).strftime("%Y-%m-%d %H:%M")

@@ -1,46 +1,53 @@
-"""Laws against a coordinator that lies: spoilt messages, and the standard tricks."""
+"""Checks against a coordinator that lies: spoilt messages, and the standard tricks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from fedgeom.data.sites import SiteData
 from fedgeom.errors import DecodeError
 from fedgeom.federation.messages import Question, encode
-from fedgeom.federation.method import Method
+from fedgeom.federation.runner import SiteRunner
 from fedgeom.protocols.join.messages import Hello, Share
 from fedgeom.protocols.secure_sum.messages import Confirm, SumQuestion, Unmask, hash_question
-from fedgeom.testing.rehearsal import Exchange, Rehearsal, refused
+from fedgeom.testing.rehearsal import CheckContext, Exchange, Rehearsal, refused
 
 Variant = tuple[str, Question]
 """What the coordinator does, and the question it then asks."""
 
+SMOKE_MESSAGES = 5
+"""How many messages are spoilt at the level "smoke"."""
 
-def spoilt_messages_are_refused(method: Method, sites: Sequence[SiteData], seed: int, *, times: int) -> int:
-    """Spoil every question's bytes: the site answers, refuses, or cannot read it, and a refusal changes nothing.
 
-    Return how many were tried.
-    """
-    held = Rehearsal(method, sites, seed).hold()
-    rng, tried = np.random.default_rng(seed), 0
-    for one in _one_of_each_kind(held):
-        runner = held.strict_runner(one.site)
+def refuses_spoilt_messages(context: CheckContext) -> int:
+    """A site answers a spoilt message, refuses it or cannot read it, and a refusal does not change its memory."""
+    rng = np.random.default_rng(context.seed)
+    held = context.rehearsal if context.level == "smoke" else context.rehearsal_with_holdout
+    exchanges = _one_of_each_kind(held)
+    if context.level == "smoke":
+        drawn = np.resize(rng.permutation(len(exchanges)), SMOKE_MESSAGES)
+        exchanges = [exchanges[at] for at in drawn.tolist()]
+    times = {"smoke": 1, "quick": 20, "full": 200}[context.level]
+    for one in exchanges:
+        runner = held.new_runner(one.site, strict=True)
         for _ in range(times):
-            spoilt, tried = _spoil(one.request, rng), tried + 1
-            try:
-                reply, memory = runner.answer(spoilt, one.before)
-            except DecodeError:
-                continue
-            except Exception as error:
-                raise AssertionError(f"a spoilt {one.frame.kind!r} made the site fail: {error!r}") from error
-            left = memory and msgspec.msgpack.decode(memory).get("left")
-            if refused(reply) and not left:
-                assert memory == (one.before or b""), f"a refused {one.frame.kind!r} changed the site's memory"
-    return tried
+            _answer_spoilt(runner, one, _spoil(one.request, rng))
+    return times * len(exchanges)
+
+
+def _answer_spoilt(runner: SiteRunner, one: Exchange, spoilt: bytes) -> None:
+    try:
+        reply, memory = runner.answer(spoilt, one.before)
+    except DecodeError:
+        return
+    except Exception as error:
+        raise AssertionError(f"a spoilt {one.frame.kind!r} made the site fail: {error!r}") from error
+    left = memory and msgspec.msgpack.decode(memory).get("left")
+    if refused(reply) and not left:
+        assert memory == (one.before or b""), f"a refused {one.frame.kind!r} changed the site's memory"
 
 
 def _spoil(request: bytes, rng: np.random.Generator) -> bytes:
@@ -59,31 +66,26 @@ def _spoil(request: bytes, rng: np.random.Generator) -> bytes:
     return bytes(data)
 
 
-def tricks_are_refused(method: Method, sites: Sequence[SiteData], seed: int) -> int:
-    """Play the standard tricks of a coordinator that wants one site's numbers: each is refused.
-
-    Return how many were tried.
-    """
-    held = Rehearsal(method, sites, seed).hold()
+def refuses_tricks(context: CheckContext) -> int:
+    """A site refuses the standard tricks of a coordinator that wants one site's numbers."""
+    held = context.rehearsal_with_holdout
+    runners = {name: held.new_runner(name) for name in held.names}
     tried = 0
     for one in _one_of_each_kind(held):
         question = held.question(one)
-        for trick, lie in _tricks(question, one.site):
-            _must_refuse(held, one, one.after, lie, trick)
-            tried += 1
+        lies: list[tuple[str, Question, bytes | None]]
+        lies = [(trick, lie, one.after) for trick, lie in _tricks(question, one.site)]
         if not isinstance(question, Hello):
-            _must_refuse(held, one, None, question, "asks before the site joined")
-            tried += 1
+            lies.append(("asks before the site joined", question, None))
+        for trick, lie, memory in lies:
+            try:
+                reply, _ = runners[one.site].answer(held.request(lie, encode(lie)), memory)
+            except DecodeError:
+                continue
+            assert refused(reply), f"a coordinator that {trick} gets an answer to {lie.kind!r}"
+        tried += len(lies)
     assert tried, "the method asks nothing"
     return tried
-
-
-def _must_refuse(held: Rehearsal, one: Exchange, memory: bytes | None, lie: Question, trick: str) -> None:
-    try:
-        reply, _ = held.runner(one.site).answer(held.request(lie, encode(lie)), memory)
-    except DecodeError:
-        return
-    assert refused(reply), f"a coordinator that {trick} gets an answer to {lie.kind!r}"
 
 
 def _tricks(question: Question, site: str) -> Iterator[Variant]:

@@ -1,37 +1,50 @@
-"""Laws of what a run yields: the plain twin's result, the same on every engine, a ledger that leaves nothing out."""
+"""Checks of what a run yields: the plain twin's result, the same on every engine, a ledger that leaves nothing out."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from fedgeom.data.sites import SiteData
 from fedgeom.engines.run import ENGINES, run
-from fedgeom.federation.method import Method
 from fedgeom.federation.model import Model, from_bytes
-from fedgeom.testing.rehearsal import Rehearsal
+from fedgeom.testing.rehearsal import CheckContext
 
 ROWS_ALONE = 8
 """How many rows of a site are also given one by one."""
 
 
-def secure_is_plain(method: Method, sites: Sequence[SiteData], seed: int, tolerance: float) -> None:
-    """A run yields what `Method.plain` computes: the joint model, and what the sites have in the end."""
-    finished, twin = run(method, sites, seed), method.plain(sites, seed)
+def terms_round_trip(context: CheckContext) -> int:
+    """The terms of a run give the method's settings back, and unknown terms are refused."""
+    method = context.method
+    again = type(method).from_terms(method.terms())
+    assert again.terms() == method.terms(), "the terms of a run do not give the method's settings back"
+    try:
+        type(method).from_terms(method.terms() | {"no such setting": 1})
+    except ValueError:
+        return 1
+    raise AssertionError("a setting that does not exist is accepted")
+
+
+def secure_equals_plain(context: CheckContext) -> int:
+    """A run yields what `Method.plain` computes: the joint model, and what each site has in the end."""
+    finished = context.run
+    twin = context.method.plain(context.sites, context.seed)
     missing = finished.lost | finished.returned
     assert not missing, f"sites were lost in an undisturbed run: {missing}"
     arrays, facts = finished.model.tensors()
     wanted, wanted_facts = twin.model.tensors()
     odd = {name: (facts.get(name), wanted_facts.get(name)) for name in facts.keys() | wanted_facts.keys()}
-    odd = {name: both for name, both in odd.items() if not _alike(*both, tolerance)}
+    odd = {name: both for name, both in odd.items() if not _alike(*both, context.tolerance)}
     assert not odd, f"facts of the model that are not the plain twin's: {odd}"
-    _close(arrays, wanted, tolerance, "the joint model")
+    _close(arrays, wanted, context.tolerance, "the joint model")
     for site, own in twin.local.items():
         assert site in finished.local, f"{site} has no result, but the plain twin has one for it"
         shared = {key: value for key, value in own.items() if key in finished.local[site]}
-        _close({key: finished.local[site][key] for key in shared}, shared, tolerance, f"the result of {site}")
+        found = {key: finished.local[site][key] for key in shared}
+        _close(found, shared, context.tolerance, f"the result of {site}")
+    return 1
 
 
 def _alike(found: Any, wanted: Any, tolerance: float) -> bool:
@@ -56,63 +69,61 @@ def _close(found: Mapping[str, Any], wanted: Mapping[str, Any], tolerance: float
             assert one.tolist() == other.tolist(), f"{what}: {name} is {found[name]!r}, the plain twin's {value!r}"
 
 
-def same_seed_same_model(method: Method, sites: Sequence[SiteData], seed: int) -> None:
-    """The same seed gives the same bytes on every engine and every time; saved models come back whole."""
-    bytes_ = {}
-    for engine in ("embedded", *ENGINES):
-        finished = run(method, sites, seed, engine=engine)
-        bytes_[engine] = finished.model.to_bytes()
-        again = type(finished.model).from_file(*from_bytes(bytes_[engine])[1:])
-        assert again.to_bytes() == bytes_[engine], "a model that was written and read back is another one"
-    odd = [engine for engine, data in bytes_.items() if data != bytes_["embedded"]]
-    assert not odd, f"other bytes than on the embedded engine, with the same seed, on: {', '.join(odd)}"
+def same_seed_same_model(context: CheckContext) -> int:
+    """The same seed gives the same bytes on every engine and every time, and a saved model is read back whole."""
+    first = context.run.model.to_bytes()
+    assert _written_again(context.run.model) == first, "a model that was written and read back is another one"
+    odd = []
+    for engine in ENGINES:
+        model = run(context.method, context.sites, context.seed, engine=engine).model
+        found = model.to_bytes()
+        assert _written_again(model) == found, "a model that was written and read back is another one"
+        if found != first:
+            odd.append(engine)
+    assert not odd, f"other bytes than in the first run, with the same seed, on: {', '.join(odd)}"
+    return len(ENGINES)
 
 
-def ledger_is_complete(method: Method, sites: Sequence[SiteData], seed: int) -> None:
-    """Every answer that left a site is in the ledger, with its size and what it reveals."""
-    held = Rehearsal(method, sites, seed).hold()
+def _written_again(model: Model) -> bytes:
+    """Return the bytes of a model that was written and read back."""
+    return type(model).from_file(*from_bytes(model.to_bytes())[1:]).to_bytes()
+
+
+def ledger_is_complete(context: CheckContext) -> int:
+    """The ledger has every answer that left a site, with its size and what it reveals."""
+    held = context.rehearsal
     sent = [(one.step, one.site, len(one.reply), len(one.request)) for one in held.exchanges]
     written = [(e.step, e.site, e.bytes, e.received) for e in held.conversation.ledger]
     assert sorted(sent) == sorted(written), "the ledger does not hold just the messages that left the sites"
     silent = sorted({entry.kind for entry in held.conversation.ledger if not entry.reveals})
     assert not silent, f"the ledger does not say what these messages reveal: {', '.join(silent)}"
+    return len(sent)
 
 
-def settings_travel(method: Method) -> None:
-    """The terms of a run give the method back, and unknown terms are refused."""
-    again = type(method).from_terms(method.terms())
-    assert again.terms() == method.terms(), "the terms of a run do not give the method's settings back"
-    try:
-        type(method).from_terms(method.terms() | {"no such setting": 1})
-    except ValueError:
-        return
-    raise AssertionError("a setting that does not exist is accepted")
-
-
-def sites_have_their_model(method: Method, sites: Sequence[SiteData], seed: int) -> None:
+def site_files_match_model(context: CheckContext) -> int:
     """A site's own model file predicts what ``model.for_site(run.local[site])`` predicts."""
     from fedgeom.methods.catalogue import read_model  # it loads every method
 
-    held = Rehearsal(method, sites, seed).hold()
-    for name, result in held.engine.results(held.run, models=True).items():
-        rows = next(site.X for site in sites if site.name == name)
+    held = context.rehearsal
+    results = held.engine.results(held.run, models=True)
+    for name, result in results.items():
+        rows = next(site.X for site in context.sites if site.name == name)
         if not result.model:
             assert not result.found, f"{name} has a result but no model file of its own"
             continue
         own = read_model(result.model).predict(rows)
         wanted = held.model.for_site(result.found).predict(rows)
         assert np.array_equal(own, wanted), f"the model file of {name} predicts otherwise than model.for_site"
+    return len(results)
 
 
-def tests_count_what_is_there(method: Method, sites: Sequence[SiteData], seed: int) -> int:
-    """The secure sum of a test is the plain count: how often the sites' models are right on the rows kept aside.
-
-    It is the same on every engine; returns how many rows were tested.
-    """
-    found = {engine: run(method, sites, seed, engine=engine) for engine in ("embedded", *ENGINES)}
-    finished = found["embedded"]
+def evaluation_equals_plain_count(context: CheckContext) -> int:
+    """An evaluation's secure sum is the plain count of rows that the sites' models predict rightly, on every engine."""
+    finished = context.run_with_holdout
     assert finished.evaluation is not None, f"nothing was tested: {list(map(str, finished.warnings))}"
-    right, rows = 0, 0
+    method = context.method_with_holdout
+    right = 0
+    rows = 0
     for aside in map(method.normalise_labels, finished.test):
         own = finished.model.for_site(finished.local[aside.name])
         right += int((own.predict(aside.X).astype(str) == aside.y.astype(str)).sum())
@@ -122,15 +133,18 @@ def tests_count_what_is_there(method: Method, sites: Sequence[SiteData], seed: i
     assert round(told.accuracy.value * rows) == right, (
         f"{right} of {rows} rows are called rightly, not {told.accuracy}"
     )
+    others = [engine for engine in ENGINES if engine != "embedded"]
+    found = {engine: run(method, context.sites, context.seed, engine=engine) for engine in others}
     odd = [engine for engine, one in found.items() if one.evaluation != finished.evaluation]
     assert not odd, f"other figures than on the embedded engine, with the same seed, on: {', '.join(odd)}"
     return rows
 
 
-def rows_are_judged_alone(method: Method, sites: Sequence[SiteData], seed: int) -> int:
-    """What a model says of a row does not depend on the other rows; returns how many models were asked."""
-    finished, asked = run(method, sites, seed), 0
-    for site in sites:
+def rows_are_predicted_alone(context: CheckContext) -> int:
+    """What a model predicts for a row does not depend on the other rows."""
+    finished = context.run
+    asked = 0
+    for site in context.sites:
         rows = site.X[:: max(len(site) // ROWS_ALONE, 1)][:ROWS_ALONE]
         own: Model = finished.model.for_site(finished.local[site.name])
         for model in [own, *([finished.model] if finished.model.everywhere else [])]:

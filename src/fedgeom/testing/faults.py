@@ -1,48 +1,45 @@
-"""Laws of loss: a site killed at any step, a coordinator that dies at any step."""
+"""Checks of losses: a site lost at any step, a coordinator that dies at any step."""
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from fedgeom.data.sites import SiteData
 from fedgeom.engines.run import run
 from fedgeom.errors import TooFewSitesError
 from fedgeom.federation.coordinator import Event
-from fedgeom.federation.method import Method
 from fedgeom.protocols.evaluation import SumEvaluation
-from fedgeom.testing.rehearsal import Rehearsal
+from fedgeom.testing.rehearsal import CheckContext, Rehearsal
 
 
 class Died(BaseException):
     """Stands for the death of the process that conducts a run."""
 
 
-def a_lost_site_is_no_disaster(method: Method, sites: Sequence[SiteData], seed: int, *, all_sites: bool) -> int:
-    """Kill a site at each step: the run goes on without it, or ends with words; return how many deaths were tried."""
-    steps = Rehearsal(method, sites, seed).hold().steps
+def survives_dropout(context: CheckContext) -> int:
+    """A site lost at any step does no harm: the run goes on without it, or ends and says why."""
     tried = 0
-    for step in range(1, steps + 1):
-        for site in sites if all_sites else [sites[step % len(sites)]]:
-            _kill(method, sites, seed, step, site.name)
-            tried += 1
+    for step, site in _deaths(context, 1, context.rehearsal.steps):
+        _lose(context.rehearsal, step, site.name)
+        tried += 1
     return tried
 
 
-def _killed(method: Method, sites: Sequence[SiteData], seed: int, step: int, site: str) -> Rehearsal:
-    """Return a run, not yet held, in which a site answers nothing from a step on."""
+def _deaths(context: CheckContext, first: int, last: int) -> Iterator[tuple[int, SiteData]]:
+    """Yield steps and the site to be lost there: one in the middle, one at each step, or all at each step."""
+    steps = [(first + last + 1) // 2] if context.level == "smoke" else range(first, last + 1)
+    for step in steps:
+        sites = context.sites
+        for site in sites if context.level == "full" else [sites[step % len(sites)]]:
+            yield step, site
 
-    def interfere(name: str, request: bytes) -> str | None:
-        return "killed" if name == site and held.steps >= step else None
 
-    held = Rehearsal(method, sites, seed, interfere=interfere)
-    return held
-
-
-def _kill(method: Method, sites: Sequence[SiteData], seed: int, step: int, site: str) -> None:
+def _lose(undisturbed: Rehearsal, step: int, site: str) -> None:
     where = f"{site} was killed at step {step}"
-    held, ended = _killed(method, sites, seed, step, site), ""
+    held = undisturbed.with_site_lost(site, step)
+    ended = ""
     try:
         held.hold()
     except TooFewSitesError as error:
@@ -59,49 +56,45 @@ def _kill(method: Method, sites: Sequence[SiteData], seed: int, step: int, site:
     held.model.to_bytes()
 
 
-def a_test_costs_no_model(method: Method, sites: Sequence[SiteData], seed: int, *, all_sites: bool) -> int:
-    """Kill a site when the model is tested, and at each step from there on: the model is the undisturbed one.
-
-    Return how many deaths were tried.
-    """
-    undisturbed = Rehearsal(method, sites, seed).hold()
+def evaluation_survives_dropout(context: CheckContext) -> int:
+    """A site lost while the model is evaluated leaves the model as it is, and the run has figures or a warning."""
+    undisturbed = context.rehearsal_with_holdout
     first = next(one.step for one in undisturbed.exchanges if one.frame.kind == SumEvaluation.kind)
     tried = 0
-    for step in range(first, undisturbed.steps + 1):
-        for site in sites if all_sites else [sites[step % len(sites)]]:
-            held = _killed(method, sites, seed, step, site.name)
-            where = f"{site.name} was killed at step {step}, while the model was tested"
-            try:
-                held.hold()
-            except Exception as error:
-                raise AssertionError(f"{where}, and the run died of it: {error!r}") from error
-            same = held.model.to_bytes() == undisturbed.model.to_bytes()
-            assert same, f"{where}, and the model is another"
-            said = held.conversation.evaluation is not None or held.conversation.notices
-            assert said, f"{where}, and the run has neither figures nor a warning"
-            tried += 1
+    for step, site in _deaths(context, first, undisturbed.steps):
+        held = undisturbed.with_site_lost(site.name, step)
+        where = f"{site.name} was killed at step {step}, while the model was tested"
+        try:
+            held.hold()
+        except Exception as error:
+            raise AssertionError(f"{where}, and the run died of it: {error!r}") from error
+        same = held.model.to_bytes() == undisturbed.model.to_bytes()
+        assert same, f"{where}, and the model is another"
+        said = held.conversation.evaluation is not None or held.conversation.notices
+        assert said, f"{where}, and the run has neither figures nor a warning"
+        tried += 1
     return tried
 
 
-def a_dead_coordinator_goes_on(method: Method, sites: Sequence[SiteData], seed: int, *, every_step: bool) -> int:
-    """Let the coordinator die after each step and resume: the model is the undisturbed one, byte for byte.
-
-    Return how many deaths were tried.
-    """
-    undisturbed = run(method, sites, seed)
+def survives_restart(context: CheckContext) -> int:
+    """A coordinator that dies after any step and is resumed yields the undisturbed model, byte for byte."""
+    undisturbed = context.run
     steps = max(entry.step for entry in undisturbed.ledger)
-    chosen = range(1, steps + 1) if every_step else sorted({1, 2, (steps + 1) // 2, steps})
+    middle = (steps + 1) // 2
+    chosen = {"smoke": [middle], "quick": sorted({1, 2, middle, steps}), "full": range(1, steps + 1)}[
+        context.level
+    ]
     for step in chosen:
         with tempfile.TemporaryDirectory() as folder:
             record = Path(folder) / "run"
-            _die(method, sites, seed, record, step)
-            resumed = run(method, sites, seed, record=record, resume=True)
+            _die(context, record, step)
+            resumed = run(context.method, context.sites, context.seed, record=record, resume=True)
             same = resumed.model.to_bytes() == undisturbed.model.to_bytes()
             assert same, f"the coordinator died after step {step}; the resumed run yields another model"
-    return len(list(chosen))
+    return len(chosen)
 
 
-def _die(method: Method, sites: Sequence[SiteData], seed: int, record: Path, step: int) -> None:
+def _die(context: CheckContext, record: Path, step: int) -> None:
     answered = 0
 
     def watch(event: Event) -> None:
@@ -111,7 +104,7 @@ def _die(method: Method, sites: Sequence[SiteData], seed: int, record: Path, ste
             raise Died
 
     try:
-        run(method, sites, seed, record=record, resumable=True, watch=watch)
+        run(context.method, context.sites, context.seed, record=record, resumable=True, watch=watch)
     except Died:
         return
     raise AssertionError(f"the run has no step {step} at which the coordinator could die")

@@ -74,17 +74,19 @@ class Lie:
 
     def told(self, raw: Any) -> Any:
         """Return the question's content with the change made; as it is where the place is not there."""
-        tree = copy.deepcopy(raw)
-        if not self.path:
-            return tree
-        at = tree
         try:
-            for step in self.path[:-1]:
-                at = at[step]
-            at[self.path[-1]] = self.change(at[self.path[-1]])
+            return _with_change(raw, self.path, self.change) if self.path else raw
         except (LookupError, TypeError, ValueError):
             return raw
-        return tree
+
+
+def _with_change(value: Any, path: Path, change: Change) -> Any:
+    """Return a value with a change at a path; only what lies on the path is copied."""
+    if not path:
+        return change(value)
+    copied = copy.copy(value)
+    copied[path[0]] = _with_change(value[path[0]], path[1:], change)
+    return copied
 
 
 def lies_about(raw: Any, rng: np.random.Generator) -> list[Lie]:

@@ -1,20 +1,31 @@
-"""One honest run, written down question by question, to be played again with changes."""
+"""Honest runs, written down question by question, to be played again with changes; and what checks share of them."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+from typing import Any, Literal
 
+from fedgeom.crypto.keys import Identity
 from fedgeom.data.sites import SiteData
 from fedgeom.engines.embedded import EmbeddedEngine, Interfere
+from fedgeom.engines.run import run
 from fedgeom.federation.coordinator import Lost, Sites
 from fedgeom.federation.messages import Buffer, Frame, Question, Refusal, decode, pack_body, unpack
 from fedgeom.federation.method import Method
 from fedgeom.federation.policy import Policy
+from fedgeom.federation.results import Run
 from fedgeom.federation.runner import SiteRunner
 from fedgeom.federation.session import Session
+from fedgeom.testing.examples import example_sites
+
+Level = Literal["smoke", "quick", "full"]
+"""How many cases each check tries."""
+
+HOLDOUT = 0.25
+"""The share of rows held out where a method's evaluation is checked."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +39,7 @@ class Exchange:
     before: bytes | None
     after: bytes
 
-    @property
+    @cached_property
     def frame(self) -> Frame:
         """The question's frame."""
         return unpack(self.request)
@@ -48,9 +59,14 @@ class Rehearsal:
     conversation: Sites = field(init=False)
     model: Any = None
     run: bytes = field(default_factory=lambda: os.urandom(32))
+    identities: Mapping[str, Identity] | None = None
+    known: Mapping[tuple[int, str], Exchange] = field(default_factory=dict)
+    """What sites answered in an earlier run of the same number, by step and site: they are not asked again."""
 
     def __post_init__(self) -> None:
-        self.engine = EmbeddedEngine(self.method, self.sites, policy=self.policy, interfere=self.interfere)
+        self.engine = EmbeddedEngine(
+            self.method, self.sites, policy=self.policy, interfere=self.interfere, identities=self.identities
+        )
         self._step = 0
 
     def hold(self) -> Rehearsal:
@@ -58,6 +74,28 @@ class Rehearsal:
         session = Session(self.method, self.run, self.seed, self.engine.roster)
         self.model, self.conversation = session.hold(self)
         return self
+
+    def with_site_lost(self, site: str, step: int) -> Rehearsal:
+        """Return this run, not yet held, with a site that answers nothing from ``step`` on.
+
+        The steps before are the same in both runs, so their answers are taken from this one, as a resumed run takes
+        them from its transcript.
+        """
+
+        def interfere(name: str, request: bytes) -> str | None:
+            return "killed" if name == site and other.steps >= step else None
+
+        other = Rehearsal(
+            self.method,
+            self.sites,
+            self.seed,
+            self.policy,
+            interfere,
+            run=self.run,
+            identities={name: runner.identity.key for name, runner in self.engine.runners.items()},
+            known={(one.step, one.site): one for one in self.exchanges if one.step < step},
+        )
+        return other
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -68,11 +106,29 @@ class Rehearsal:
         """Carry questions as the embedded engine does, and write all down."""
         self._step += 1
         before = {name: self.engine.memories.get(name) for name in requests}
-        for name, reply in self.engine.deliver(requests):
-            if isinstance(reply, bytes):
+        for name, reply in self._answers(requests):
+            if not isinstance(reply, Lost):
                 after = self.engine.memories[name]
-                self.exchanges.append(Exchange(self._step, name, requests[name], reply, before[name], after))
+                self.exchanges.append(
+                    Exchange(self._step, name, requests[name], bytes(reply), before[name], after)
+                )
             yield name, reply
+
+    def _answers(self, requests: Mapping[str, bytes]) -> Iterator[tuple[str, Buffer | Lost]]:
+        """Yield the answers that are known, then those of the sites."""
+        new = {}
+        for name, request in requests.items():
+            one = self.known.get((self._step, name))
+            if one is None:
+                new[name] = request
+                continue
+            assert one.request == request, (
+                f"the coordinator puts another {one.frame.kind!r} in step {self._step} than before, with the same "
+                "seed and answers; so a run cannot be resumed"
+            )
+            self.engine.memories[name] = one.after
+            yield name, one.reply
+        yield from self.engine.deliver(new)
 
     @property
     def steps(self) -> int:
@@ -80,13 +136,17 @@ class Rehearsal:
         return self._step
 
     def runner(self, site: str) -> SiteRunner:
-        """Return what answers for a site."""
+        """Return what answered for a site in this run."""
         return self.engine.runners[site]
 
-    def strict_runner(self, site: str) -> SiteRunner:
-        """Return what answers for a site, and raises what nobody expected: there the site would leave the run."""
+    def new_runner(self, site: str, *, strict: bool = False) -> SiteRunner:
+        """Return what answers for a site like a new process, which has no intermediate results of earlier answers.
+
+        A strict one raises what nobody expected, where the site would leave the run.
+        """
         own = self.engine.runners[site]
-        return _StrictRunner(own.site, own.method, own.identity, own._data)
+        kind = _StrictRunner if strict else SiteRunner
+        return kind(own.site, own.method, own.identity, own._data)
 
     def question(self, exchange: Exchange) -> Question:
         """Return a question as the site read it."""
@@ -111,3 +171,91 @@ def refused(reply: bytes) -> str:
     """Return the reason of a refusal; nothing for an answer."""
     frame = unpack(reply)
     return decode(frame.body, Refusal).reason if frame.kind == Refusal.kind else ""
+
+
+MethodOrMaker = Method | type[Method] | Callable[[], Method]
+SitesOrMaker = Sequence[SiteData] | Callable[[], Sequence[SiteData]] | None
+
+
+def make_method(given: MethodOrMaker) -> Method:
+    """Return the method that is to be checked."""
+    made = given() if callable(given) else given
+    assert isinstance(made, Method), f"{given!r} is no fedgeom.Method"
+    return made
+
+
+def make_sites(given: SitesOrMaker) -> list[SiteData]:
+    """Return the sites on which a method is tried; the example's if none are given."""
+    found = example_sites() if given is None else given
+    made = list(found() if callable(found) else found)
+    assert len(made) >= 4, f"{len(made)} sites were given; at least 4 are wanted, so that one may be lost"
+    return made
+
+
+@dataclass(eq=False)
+class CheckContext:
+    """What the checks of one method share: the method, its sites, and undisturbed runs, made when first used.
+
+    Parameters
+    ----------
+    given : Method, class of methods, or function
+        The method, its class for the default settings, or a function that makes it when it is first used.
+    tables : sequence of SiteData, function, or None
+        Four sites or more, or a function that makes them; None: `example_sites`.
+    level, seed, tolerance
+        As for `check_method`.
+    """
+
+    given: MethodOrMaker
+    tables: SitesOrMaker = None
+    level: Level = "quick"
+    seed: int = 0
+    tolerance: float = 1e-6
+
+    @cached_property
+    def method(self) -> Method:
+        """The method with its settings."""
+        return make_method(self.given)
+
+    @cached_property
+    def method_with_holdout(self) -> Method:
+        """The method, with rows held out on which its model is evaluated."""
+        return replace(self.method, holdout=HOLDOUT)
+
+    @cached_property
+    def sites(self) -> list[SiteData]:
+        """The sites on which the method is tried."""
+        return make_sites(self.tables)
+
+    @property
+    def run(self) -> Run:
+        """An undisturbed run."""
+        return _undisturbed_run(self, holdout=False)
+
+    @property
+    def run_with_holdout(self) -> Run:
+        """An undisturbed run with an evaluation."""
+        return _undisturbed_run(self, holdout=True)
+
+    @property
+    def rehearsal(self) -> Rehearsal:
+        """An undisturbed run, written down."""
+        return _undisturbed_rehearsal(self, holdout=False)
+
+    @property
+    def rehearsal_with_holdout(self) -> Rehearsal:
+        """An undisturbed run with an evaluation, written down."""
+        return _undisturbed_rehearsal(self, holdout=True)
+
+
+# Of the last context only, with and without holdout: a session of pytest has a context for every method it checks,
+# and is not to keep all their runs.
+@lru_cache(maxsize=2)
+def _undisturbed_run(context: CheckContext, *, holdout: bool) -> Run:
+    return run(context.method_with_holdout if holdout else context.method, context.sites, context.seed)
+
+
+@lru_cache(maxsize=2)
+def _undisturbed_rehearsal(context: CheckContext, *, holdout: bool) -> Rehearsal:
+    method = context.method_with_holdout if holdout else context.method
+    return Rehearsal(method, context.sites, context.seed).hold()

@@ -1,22 +1,21 @@
-"""The law that refusals tell nothing: sites whose data differ refuse alike, unless one leaves the run for good."""
+"""The check that refusals reveal nothing: sites whose data differ refuse alike, unless one leaves for good."""
 
 from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 import numpy as np
 
-from fedgeom.data.sites import SiteData
 from fedgeom.errors import DecodeError, FedgeomError
 from fedgeom.federation.messages import Question, decode, unpack
-from fedgeom.federation.method import Method
 from fedgeom.testing.examples import twins
 from fedgeom.testing.lies import Lie, lies_about, restamped
-from fedgeom.testing.rehearsal import Exchange, Rehearsal, refused
+from fedgeom.testing.rehearsal import CheckContext, Exchange, Rehearsal, refused
 
 PLACES = ("before joining", "in its time", "once more", "after the end")
 """When a question is put: what the site remembers then differs."""
@@ -38,30 +37,33 @@ class Trial:
         return f"{self.key[1]!r} {self.place}{said}"
 
 
-def refusals_tell_nothing(method: Method, sites: Sequence[SiteData], seed: int, *, times: int) -> int:
-    """Hold runs over sites that differ in their data, and lie to both alike: they answer or refuse with the same words.
+LIES = {"smoke": 0, "quick": 12, "full": 60}
+"""How many lies are told about each question, by level."""
+
+
+def refusals_reveal_nothing(context: CheckContext) -> int:
+    """Sites whose data differ answer or refuse with the same words, unless one leaves the run for good.
 
     The twins differ in rows, in labels, in both, in how many rows they have, in the sizes of classes, and by one
     extreme row. Every question of an honest run is put to them before they joined, in its time, once more and after
-    the end, and ``times`` lies about each. A twin that leaves the run for good may differ. Return how many outcomes
-    were compared.
+    the end, and some lies about each.
     """
-    held = _hold(Rehearsal(method, sites, seed))
-    rng, here = np.random.default_rng(seed), _by_key(held)
-    trials = [trial for key in _of_each_kind(held, here) for trial in _trials(held, here[key], key, rng, times)]
-    outcomes = [_outcome(held, here[trial.key], trial) for trial in trials]
-    lied = [_body(held, here[trial.key], trial) != here[trial.key].frame.body for trial in trials]
+    usual = Replay(context.rehearsal_with_holdout)
+    rng = np.random.default_rng(context.seed)
+    trials = [trial for key in usual.one_of_each_kind() for trial in _trials(usual, key, rng, LIES[context.level])]
+    bodies = [usual.body(trial) for trial in trials]
+    outcomes = [usual.outcome(trial, body) for trial, body in zip(trials, bodies, strict=True)]
+    lied = [usual.is_lie(trial, body) for trial, body in zip(trials, bodies, strict=True)]
     tried = 0
-    for difference, data in twins(list(sites)).items():
-        other = _hold(Rehearsal(method, data, seed))
-        there, gone = _by_key(other), _somebody_left(other)
+    for difference, data in twins(context.sites).items():
+        other = Replay(_hold(Rehearsal(context.method_with_holdout, data, context.seed)))
         for trial, outcome, lie in zip(trials, outcomes, lied, strict=True):
-            twin = there.get(trial.key)
-            if twin is None or (gone and refused(twin.reply)):  # the honest run went another way
+            if not other.went_the_same_way(trial.key):
                 continue
-            if (_body(other, twin, trial) != twin.frame.body) != lie:  # here it is what the honest run says
+            body = other.body(trial)
+            if other.is_lie(trial, body) != lie:  # here it is what the honest run says
                 continue
-            found = _outcome(other, twin, trial)
+            found = other.outcome(trial, body)
             tried += 1
             assert found == outcome or "left" in (found, outcome), (
                 f"whether {trial} is refused depends on the data: {outcome!r}, but of a site with other {difference}: "
@@ -77,68 +79,92 @@ def _hold(held: Rehearsal) -> Rehearsal:
     return held
 
 
-def _by_key(held: Rehearsal) -> dict[Key, Exchange]:
-    seen: Counter[tuple[str, str]] = Counter()
-    found = {}
-    for one in held.exchanges:
-        kind = one.frame.kind
-        found[one.site, kind, seen[one.site, kind]] = one
-        seen[one.site, kind] += 1
-    return found
-
-
-def _of_each_kind(held: Rehearsal, known: dict[Key, Exchange]) -> list[Key]:
-    """Return the first answered question of each kind."""
-    first: dict[str, Key] = {}
-    for key, one in known.items():
-        if not refused(one.reply):
-            first.setdefault(key[1], key)
-    return list(first.values())
-
-
-def _somebody_left(held: Rehearsal) -> bool:
-    return any(_left(memory) for memory in held.engine.memories.values())
-
-
 def _left(memory: bytes) -> bool:
     return bool(memory) and bool(msgspec.msgpack.decode(memory).get("left"))
 
 
-def _trials(held: Rehearsal, one: Exchange, key: Key, rng: np.random.Generator, times: int) -> Iterator[Trial]:
+def _trials(held: Replay, key: Key, rng: np.random.Generator, times: int) -> Iterator[Trial]:
     for place in PLACES:
         yield Trial(key, place, None)
-    known = lies_about(msgspec.msgpack.decode(one.frame.body), rng)
+    known = lies_about(held.content(key), rng)
     for at in rng.permutation(len(known))[:times].tolist():
         yield Trial(key, str(rng.choice(PLACES[1:])), known[at])
 
 
-def _question(held: Rehearsal, one: Exchange) -> type[Question]:
-    return held.method.site.understands()[one.frame.kind]
+class Replay:
+    """A run whose questions are put to its sites again, as they were or with a lie."""
 
+    def __init__(self, held: Rehearsal):
+        self._held = held
+        self._runners = {name: held.new_runner(name) for name in held.names}
+        self._left = any(map(_left, held.engine.memories.values()))
+        self._exchanges: dict[Key, Exchange] = {}
+        seen: Counter[tuple[str, str]] = Counter()
+        for one in held.exchanges:
+            kind = one.frame.kind
+            self._exchanges[one.site, kind, seen[one.site, kind]] = one
+            seen[one.site, kind] += 1
+        # What comes of a question follows from the site's memory: nothing is asked twice, nor what the run has asked.
+        self._outcomes = {
+            (one.site, one.before, one.request): self._outcome(one.frame.kind, one.reply, one.after)
+            for one in held.exchanges
+        }
 
-def _body(held: Rehearsal, one: Exchange, trial: Trial) -> bytes:
-    """Return the bytes of a trial's question."""
-    if trial.lie is None:
-        return bytes(one.frame.body)
-    return restamped(trial.lie.told(msgspec.msgpack.decode(one.frame.body)), _question(held, one))
+    def one_of_each_kind(self) -> list[Key]:
+        """Return the first answered question of each kind."""
+        first: dict[str, Key] = {}
+        for key, one in self._exchanges.items():
+            if not refused(one.reply):
+                first.setdefault(key[1], key)
+        return list(first.values())
 
+    def went_the_same_way(self, key: Key) -> bool:
+        """Say whether this run has an exchange, too: where a site left, the honest run may have gone another way."""
+        one = self._exchanges.get(key)
+        return one is not None and not (self._left and refused(one.reply))
 
-def _outcome(held: Rehearsal, one: Exchange, trial: Trial) -> str:
-    """Return "answered", "left", "unreadable", or the reason of a refusal."""
-    frame, question, body = one.frame, _question(held, one), _body(held, one, trial)
-    memories = {
-        "before joining": None,
-        "in its time": one.before,
-        "once more": one.after,
-        "after the end": held.engine.memories[one.site],
-    }
-    try:
-        reply, memory = held.runner(one.site).answer(held.request_of(frame.kind, body), memories[trial.place])
-    except DecodeError:
-        return "unreadable"
-    if _left(memory):
-        return "left"
-    words = refused(reply)
-    if not words:
-        decode(unpack(reply).body, question.answer)
-    return words or "answered"
+    def content(self, key: Key) -> Any:
+        """Return what a question says."""
+        return msgspec.msgpack.decode(self._exchanges[key].frame.body)
+
+    def body(self, trial: Trial) -> bytes:
+        """Return the bytes of a trial's question."""
+        if trial.lie is None:
+            return bytes(self._exchanges[trial.key].frame.body)
+        return restamped(trial.lie.told(self.content(trial.key)), self._question(trial.key[1]))
+
+    def is_lie(self, trial: Trial, body: bytes) -> bool:
+        """Say whether a question is not the one of the honest run."""
+        return body != self._exchanges[trial.key].frame.body
+
+    def outcome(self, trial: Trial, body: bytes) -> str:
+        """Return "answered", "left", "unreadable", or the reason of a refusal."""
+        one = self._exchanges[trial.key]
+        memory = {
+            "before joining": None,
+            "in its time": one.before,
+            "once more": one.after,
+            "after the end": self._held.engine.memories[one.site],
+        }[trial.place]
+        asked = one.site, memory, self._held.request_of(one.frame.kind, body)
+        if asked not in self._outcomes:
+            self._outcomes[asked] = self._ask(one.frame.kind, *asked)
+        return self._outcomes[asked]
+
+    def _ask(self, kind: str, site: str, memory: bytes | None, request: bytes) -> str:
+        try:
+            reply, after = self._runners[site].answer(request, memory)
+        except DecodeError:
+            return "unreadable"
+        return self._outcome(kind, reply, after)
+
+    def _outcome(self, kind: str, reply: bytes, after: bytes) -> str:
+        if _left(after):
+            return "left"
+        words = refused(reply)
+        if not words:
+            decode(unpack(reply).body, self._question(kind).answer)
+        return words or "answered"
+
+    def _question(self, kind: str) -> type[Question]:
+        return self._held.method.site.understands()[kind]

@@ -7,7 +7,7 @@ import pytest
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
 
 import fedgeom
-from fedgeom.testing import check_method, example_sites
+from fedgeom.testing import Check, example_sites, parametrize_with_checks
 from tests.methods.ellipses.making import at_depth, cloud, own_words
 
 METHODS = {
@@ -20,15 +20,15 @@ METHODS = {
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("method", METHODS.values(), ids=list(METHODS))
-def test_it_keeps_what_every_method_promises(method: fedgeom.Ellipses) -> None:
-    assert min(check_method(method).values()) > 0
+@parametrize_with_checks(METHODS)
+def test_it_keeps_what_every_method_promises(check: Check) -> None:
+    check()
 
 
 @pytest.mark.full
-def test_depth_keeps_it_too() -> None:
-    sites = at_depth()
-    assert min(check_method(fedgeom.Ellipses(n_classes=4, depth="mixed"), sites).values()) > 0
+@parametrize_with_checks([fedgeom.Ellipses(n_classes=4, depth="mixed")], at_depth)
+def test_depth_keeps_it_too(check: Check) -> None:
+    check()
 
 
 def test_own_words_are_matched_and_answered_in() -> None:
@@ -127,9 +127,3 @@ def test_with_shared_names_it_is_the_linear_discriminant_of_the_pooled_table() -
 def test_a_site_lost_on_the_way_costs_its_own_words_only() -> None:
     run = fedgeom.run(fedgeom.Ellipses(), example_sites(), seed=0)
     assert run.model.classes == 2
-
-
-def test_sizes_are_said_beforehand() -> None:
-    sizes = fedgeom.Ellipses(n_classes=4).message_sizes(own_words())
-    assert sizes.sent == 8 * (1 + 6 + 4 * 4 * (2 + 3 + 6))
-    assert "ellipses" in {name.split(".")[0] for name in fedgeom.Ellipses.site.understands()}

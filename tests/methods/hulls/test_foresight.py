@@ -1,4 +1,4 @@
-"""How long the words of a run become is known beforehand; what is refused elsewhere is not refused here."""
+"""How long the words of a run become is known beforehand, where one process has all tables."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ import pytest
 
 import fedgeom
 from fedgeom import SiteData
-from fedgeom.methods.hulls import costs
-from fedgeom.methods.hulls.costs import joint_points, joint_reach, longest_word, word_length
+from fedgeom.federation.plan import Shape
+from fedgeom.methods.hulls import rehearsal
+from fedgeom.methods.hulls.core import count_of_level
+from fedgeom.methods.hulls.rehearsal import foreseen_levels, joint_points, joint_reach
 
 
-def discs(n: int = 3) -> list[SiteData]:
-    return fedgeom.load_set("synthetic", n_sites=n, points=120).train
+def discs(n: int = 3, points: int = 120) -> list[SiteData]:
+    return fedgeom.load_set("synthetic", n_sites=n, points=points).train
 
 
 def test_rows_of_the_disc_stay_where_they_are() -> None:
@@ -29,34 +31,21 @@ def test_levels_are_the_largest_of_all_sites() -> None:
     assert corners == sum(one[-1] for one in alone)
 
 
-def test_no_word_is_longer_than_if_all_rows_were_corners(monkeypatch: pytest.MonkeyPatch) -> None:
-    sites = discs()
-    assert longest_word(fedgeom.Hulls(capacity=7), sites) == 2 * 7 * 3 + 2
-    assert longest_word(fedgeom.Hulls(), sites) >= 2 * max(map(len, sites)) * 3
-    assert word_length(fedgeom.Hulls(), sites, lambda _: pytest.fail("nobody asked")) == longest_word(
-        fedgeom.Hulls(), sites
-    )
-    monkeypatch.setattr(costs, "SHORT", 0)
-    method = fedgeom.Hulls()
-    planned = method._plan(joint_reach(method, [site.X for site in sites], sites), 3)
-    assert word_length(method, sites, lambda reach: method._plan(reach, 3)) == planned.length
+def test_without_tables_every_row_may_be_a_corner() -> None:
+    shape = Shape(("a", "b", "c"), 2, ("x", "y"), rows=100)
+    levels, decides = foreseen_levels(fedgeom.Hulls(), shape)
+    assert count_of_level(levels[1]) >= 100
+    assert levels[3] == 3 * count_of_level(levels[1])
+    assert "at most one for each row" in decides
+    settled = fedgeom.Hulls(n_classes=2, capacity=50, radius=0.9)
+    assert foreseen_levels(settled, shape)[1] == ""
 
 
 def test_few_rows_need_no_look_at_hulls_before_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     looked = []
-    monkeypatch.setattr(costs, "SHORT", 0)
-    monkeypatch.setattr(costs, "joint_reach", lambda *given: looked.append(given) or [2, 20, 30, 60])
+    monkeypatch.setattr(rehearsal, "joint_reach", lambda *given: looked.append(given) or [2, 20, 30, 60])
     fedgeom.check(fedgeom.Hulls(), discs())
     assert not looked
-    few = fedgeom.Policy(max_message_bytes=8_000)  # less than the levels take
-    fedgeom.check(fedgeom.Hulls(), discs(), few)
+    few = fedgeom.Policy(max_message_bytes=20_000)  # a bound on the words is larger
+    fedgeom.check(fedgeom.Hulls(), discs(points=3000), few)
     assert looked
-
-
-def test_what_a_run_refuses_has_no_length(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(costs, "SHORT", 0)
-    method = fedgeom.Hulls()
-    outside = [SiteData(site.name, site.X * 5, site.y) for site in discs()]
-    assert word_length(method, outside, lambda reach: method._plan(reach, 3)) == 0
-    one = [SiteData(site.name, site.X, np.repeat("a", len(site))) for site in discs()]
-    assert word_length(method, one, lambda reach: method._plan(reach, 3)) == 0

@@ -8,9 +8,9 @@ from fedgeom import Hulls
 from fedgeom.data.sites import SiteData
 from fedgeom.federation.messages import Array
 from fedgeom.methods.hulls import embedding as joint_map
-from fedgeom.methods.hulls.costs import corners
 from fedgeom.methods.hulls.encoding import HullPlan
 from fedgeom.methods.hulls.messages import EncodeHulls, Learn
+from fedgeom.methods.hulls.rehearsal import corners
 
 SQUARE = np.array([[0.2, 0.2], [-0.2, 0.2], [-0.2, -0.2], [0.2, -0.2]])
 

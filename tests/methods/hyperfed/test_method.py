@@ -160,12 +160,6 @@ def test_every_question_may_find_a_new_process():
     assert run.model.to_bytes() == fedgeom.run(method, sites, seed=1).model.to_bytes()
 
 
-def test_leaves_says_what_leaves():
-    lines = " ".join(HyperFed.leaves())
-    assert "the cosine between the two sites' updates" in lines
-    assert "masked" in lines
-
-
 def test_secure_only_is_named_in_the_refusal():
     with pytest.raises(fedgeom.FedgeomError, match=r'secure_only = true.*cosine.*aggregation="mean"'):
         fedgeom.run(quick(), clinics(), policy=Policy(secure_only=True))

@@ -190,20 +190,3 @@ def test_combine_knows_the_round_and_draws_from_the_runs_seed():
 def test_combine_knows_the_share_of_the_sites():
     found = heard(lambda: fedgeom.run(Noisy(rounds=2, epochs=1, share=0.5, min_sites=2, secure=False), SITES))
     assert [share for _, share, _ in found] == [0.5, 0.5]
-
-
-def test_what_leaves_is_said_before_anything_runs():
-    assert any("the weighted sum of trained parameters" in line for line in FedAvg.leaves())
-    assert any(line.startswith("with secure=False or a robust aggregation instead") for line in FedAvg.leaves())
-    assert any("mean and variance of each column" in line for line in FedAvg.leaves())
-    assert Prototypes.leaves() == FedAvg.leaves()
-
-
-@pytest.mark.parametrize("secure", [True, False])
-def test_ten_million_parameters_fit_into_the_default_message(secure):
-    network = {"name": "mlp", "hidden": 3200, "depth": 2}  # single precision: four bytes each, masked or not
-    sizes = FedAvg(network=network, secure=secure).message_sizes(SITES)
-    assert 4e7 < sizes.sent < fedgeom.Policy().max_message_bytes
-    assert 4e7 < sizes.received < fedgeom.Policy().max_message_bytes
-    alone = FedAvg(secure=secure).message_sizes(SITES)
-    assert alone.received < 1000

@@ -12,11 +12,9 @@ from fedgeom.errors import TooFewSitesError
 from fedgeom.federation.messages import Refusal
 from fedgeom.federation.policy import Policy
 from fedgeom.methods.iterative import GroupMedian
-from fedgeom.methods.iterative.group_training import BeginGroups, SumGroupColumns, scale_of_groups, sums_in_groups
-from fedgeom.methods.iterative.messages import TrainGroup, TrainMasked
-from fedgeom.methods.iterative.setup import Agreement, Begin, SumColumns, SumRows, column_sums
-from fedgeom.protocols.names import CountNames
-from fedgeom.protocols.secure_sum.rules import GroupDraw
+from fedgeom.methods.iterative.group_training import BeginGroups, SumGroupColumns, scale_of_groups
+from fedgeom.methods.iterative.messages import TrainGroup
+from fedgeom.methods.iterative.setup import Agreement, Begin, column_sums
 from fedgeom.testing import example_sites
 from tests.attacks.playing import Liar, replace
 
@@ -36,15 +34,6 @@ def test_the_scale_is_the_median_of_the_groups_scales() -> None:
 
 
 def test_planned_sums_are_taken_in_each_group() -> None:
-    planned = (CountNames, SumColumns, SumRows, TrainMasked)
-    assert sums_in_groups(planned, None) == planned
-    counted = [one.kind for one in sums_in_groups(planned, GroupDraw(2, "seed"))]
-    assert counted == [
-        "names.count",
-        *["train.group-columns"] * 2,
-        *["train.group-rows"] * 2,
-        *["train.group"] * 2,
-    ]
     assert [one.kind for one in METHOD.site.all_sums(METHOD)].count(TrainGroup.kind) == 3  # type: ignore[attr-defined]
 
 

@@ -84,15 +84,6 @@ def test_it_keeps_what_every_method_promises(options: Any) -> None:
     check_method(method, SITES)
 
 
-def test_the_ledger_says_that_group_means_are_shown() -> None:
-    said = {
-        line.reveals for line in fedgeom.run(fedgeom.FedAvg(rounds=1, aggregation=GroupMedian(3)), SITES).ledger
-    }
-    assert any("The coordinator sees the mean of each group" in one for one in said)
-    assert not any("trained parameters and number of rows" in one for one in said)
-    assert any("GroupMedian" in line for line in fedgeom.FedAvg.leaves())
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_site_that_lies_spoils_the_mean_and_not_the_median(kind: str) -> None:
     rng = np.random.default_rng(1)

@@ -12,7 +12,7 @@ from fedgeom.errors import InputError
 from fedgeom.geometry.gaussians import ClassSums, class_moments
 from fedgeom.methods.iterative import GroupMedian
 from fedgeom.methods.moments.core import middle
-from fedgeom.testing import check_method, example_sites
+from fedgeom.testing import Check, example_sites, parametrize_with_checks
 from papers.robust.liars import KINDS, lying, with_liars
 
 CLASSES = ("a", "b")
@@ -70,9 +70,13 @@ def test_open_aggregations_are_refused() -> None:
         fedgeom.Moments(aggregation="median")
 
 
+MEDIAN = fedgeom.Moments(aggregation=GroupMedian(groups=3, drawn_by="seed"))
+
+
 @pytest.mark.full
-def test_it_keeps_what_every_method_promises() -> None:
-    check_method(fedgeom.Moments(aggregation=GroupMedian(groups=3, drawn_by="seed")), example_sites(10, rows=12))
+@parametrize_with_checks({"median": MEDIAN}, lambda: example_sites(10, rows=12))
+def test_it_keeps_what_every_method_promises(check: Check) -> None:
+    check()
 
 
 @pytest.mark.parametrize("kind", KINDS)

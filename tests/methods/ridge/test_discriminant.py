@@ -10,7 +10,7 @@ import fedgeom
 from fedgeom.errors import InputError
 from fedgeom.methods.ridge.core import LEAST_LOG, cuts, packed_gram, solve, starts, turn, turn_of, turned
 from fedgeom.methods.ridge.features import Fourier
-from fedgeom.testing import check_method
+from fedgeom.testing import Check, parametrize_with_checks
 from tests.methods.ridge.making import blobs, pooled
 
 
@@ -62,10 +62,13 @@ def test_rows_that_were_learnt_from_are_not_taken_at_their_word() -> None:
     assert np.abs(np.diag(wary)).max() < np.abs(np.diag(sure)).max()
 
 
+DISCRIMINANT = fedgeom.Ridge(features=Fourier(count=30, scale="joint"), rule="discriminant")
+
+
 @pytest.mark.full
-def test_a_run_yields_them_and_keeps_the_contract() -> None:
-    method = fedgeom.Ridge(features=Fourier(count=30, scale="joint"), rule="discriminant")
-    assert min(check_method(method, blobs(classes=2)).values()) > 0
+@parametrize_with_checks({"discriminant": DISCRIMINANT}, lambda: blobs(classes=2))
+def test_a_run_yields_them_and_keeps_the_contract(check: Check) -> None:
+    check()
 
 
 def test_a_class_between_two_others_is_seen() -> None:

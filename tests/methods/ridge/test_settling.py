@@ -8,7 +8,7 @@ import pytest
 import fedgeom
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
-from fedgeom.testing import check_method
+from fedgeom.testing import Check, parametrize_with_checks
 from tests.methods.ridge.making import blobs
 
 
@@ -23,8 +23,9 @@ def differing(rows: int = 120, seed: int = 0) -> list[SiteData]:
 
 
 @pytest.mark.full
-def test_it_keeps_the_contract() -> None:
-    assert min(check_method(fedgeom.Ridge(personal=True)).values()) > 0
+@parametrize_with_checks([fedgeom.Ridge(personal=True)])
+def test_it_keeps_the_contract(check: Check) -> None:
+    check()
 
 
 def test_a_secure_run_gives_the_plain_twins_models() -> None:

@@ -11,7 +11,7 @@ from fedgeom.federation.messages import Array
 from fedgeom.methods.ridge.features import Fourier
 from fedgeom.methods.ridge.messages import CountPatches, SumClusters, SumColumns, SumGram, SumPatches, SumSurprise
 from fedgeom.methods.ridge.site import RidgeSite
-from fedgeom.methods.ridge.statistics import Fit, check_part, gram_bits, gram_parts, planned_sums, tried_rows
+from fedgeom.methods.ridge.statistics import Fit, check_part, gram_bits, gram_parts, tried_rows
 from fedgeom.protocols.names import CountNames
 from tests.methods.ridge.making import SHAPE, SMALL_CONV
 
@@ -54,7 +54,3 @@ def test_a_part_is_as_large_as_a_message_may_be() -> None:
     check_part(method, 200, 2, 300_000)
     with pytest.raises(InputError, match="say part = 4308 or less"):
         check_part(method, 200, 2, 100_000)
-
-
-def test_planned_sums_are_those_that_the_site_announces() -> None:
-    assert planned_sums(Ridge()) == tuple(RidgeSite.all_sums(Ridge()))

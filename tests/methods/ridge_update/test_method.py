@@ -16,7 +16,7 @@ from fedgeom.methods.ridge.core import packed_gram, solve, starts
 from fedgeom.methods.ridge.features import Fourier
 from fedgeom.methods.ridge_update.method import RidgeUpdate
 from fedgeom.preparation import Impute, OneHot, Scale
-from fedgeom.testing import check_method
+from fedgeom.testing import Check, parametrize_with_checks
 from tests.methods.ridge.making import blobs
 
 RIDGE = fedgeom.Ridge(features=Fourier(count=20), alpha=2.0, updatable=True, part=2000)
@@ -81,10 +81,15 @@ def test_every_site_knows_what_stands_for_the_sums_and_an_update_says_the_next()
     assert after.local["s0"]["statistics"] != run.local["s0"]["statistics"]
 
 
+def update() -> RidgeUpdate:
+    """Return the update of a run's model."""
+    return update_method(RIDGE, fedgeom.run(RIDGE, blobs()))
+
+
 @pytest.mark.full
-def test_it_keeps_the_contract() -> None:
-    run = fedgeom.run(RIDGE, blobs())
-    assert min(check_method(update_method(RIDGE, run), change_of(blobs(seed=2), [])).values()) > 0
+@parametrize_with_checks([update], lambda: change_of(blobs(seed=2), []))
+def test_it_keeps_the_contract(check: Check) -> None:
+    check()
 
 
 def raw(seed: int, rows: int = 30) -> list[SiteData]:

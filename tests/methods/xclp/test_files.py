@@ -64,7 +64,7 @@ def test_on_the_command_line(folder: Path, graph: str) -> None:
     plan = folder / "study.toml"
     extra = f'graph = "{graph}"\nanchors = 12\nmin_cell = 3\n'
     plan.write_text(plan.read_text().replace("[parameters]\n", f"[parameters]\n{extra}"))
-    result = CliRunner().invoke(app, ["run", str(plan), "--out", str(folder / "runs")])
+    result = CliRunner().invoke(app, ["run", "--policy", "relaxed", str(plan), "--out", str(folder / "runs")])
     assert result.exit_code == 0, result.output
     found = folder / "runs-1"
     assert json.loads((found / "status.json").read_text())["state"] == "finished"

@@ -8,14 +8,15 @@ import pytest
 import fedgeom
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
-from fedgeom.testing import check_method
+from fedgeom.testing import Check, parametrize_with_checks
 from tests.methods.iterative.test_resume import Killed, killing
 from tests.methods.xclp_training.making import MLP, PAIRS, quick, right, sites, without_labels
 
 
 @pytest.mark.full
-def test_it_keeps_the_contract_where_few_rows_have_labels():
-    assert min(check_method(quick(rounds=2, epochs=1), sites(labelled=0.5)).values()) > 0
+@parametrize_with_checks({"few labels": lambda: quick(rounds=2, epochs=1)}, lambda: sites(labelled=0.5))
+def test_it_keeps_the_contract_where_few_rows_have_labels(check: Check) -> None:
+    check()
 
 
 @pytest.mark.full

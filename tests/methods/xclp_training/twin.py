@@ -11,8 +11,8 @@ from math import ceil, floor
 
 import numpy as np
 
+import tests.methods.xclp.twin as xclp
 from tests.methods.iterative.twin import generator
-from tests.methods.xclp import twin as xclp
 
 MOST = 10
 """No pseudo-label counts more than so many labels."""

@@ -62,6 +62,7 @@ HARD: dict[str, Callable[[int], tuple[PackedBits, PackedBits]]] = {
 }
 
 
+@pytest.mark.full
 @each
 @pytest.mark.parametrize("case", HARD)
 def test_hard_vectors(name: str, case: str) -> None:
@@ -249,6 +250,7 @@ def test_the_helper_answers_one_letter_twice_with_nothing_in_common() -> None:
             assert np.array_equal(found, plain_distances(asker, helper))
 
 
+@pytest.mark.full
 @each
 @pytest.mark.parametrize(("one", "other", "length"), [(3, 5, 16), (40, 7, 100)])
 def test_letters_are_as_long_as_was_said_before(name: str, one: int, other: int, length: int) -> None:

@@ -21,6 +21,7 @@ from tests.protocols.hamming.words import bits, even, flat, opened
 from tests.tiers import examples
 
 
+@pytest.mark.full
 def test_the_farthest_possible_distance_is_not_zero() -> None:
     """Modulo L, as the paper has it, these two would be the same."""
     length = 65535

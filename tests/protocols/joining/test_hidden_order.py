@@ -131,6 +131,7 @@ def hits(n: int, strategy: Callable[[View], list[str]], block: int) -> int:
     return sum(strategy(view)[block] == view.truth[block] for view in views(n))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("n", sorted(RUNS))
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_the_coordinator_guesses_the_owner_of_a_block_no_better_than_chance(n: int, strategy: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -13,14 +13,16 @@ from fedgeom.data.sites import SiteData
 from fedgeom.data.validation import check_columns
 from fedgeom.errors import InputError
 from fedgeom.federation.coordinator import Sites
+from fedgeom.federation.messages import LARGEST_MESSAGE
 from fedgeom.federation.method import Method, Plain
 from fedgeom.federation.model import Model
 from fedgeom.federation.plan import Ask, Plan, Shape, Sum
+from fedgeom.federation.policy import Policy
 from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.results import RunWarning
 from fedgeom.federation.site import Site
 from fedgeom.methods.ellipses import core
-from fedgeom.methods.ellipses.core import Layout, Received, read_sum
+from fedgeom.methods.ellipses.core import Layout, Received, check_width, read_sum
 from fedgeom.methods.ellipses.matching import joint_tree
 from fedgeom.methods.ellipses.messages import HowMany, Learn, Learnt, SumCovers, SumGaussians, SumScales, TakeTree
 from fedgeom.methods.ellipses.model import EllipseModel
@@ -37,6 +39,10 @@ from fedgeom.protocols.secure_sum.messages import SumResult
 
 if TYPE_CHECKING:
     from fedgeom.methods.ellipses.matching import Matched
+
+
+MOST_SPECIMEN_COLUMNS = 64
+"""Models of more columns are not made for a plan: their size is worked out."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +79,14 @@ class Ellipses(EllipseSettings, Method):
         check_columns({site.name: site.shape[1] for site in sites})
         check_number(self, sites)
 
+    def check_limits(self, sites: Sequence[SiteData], policy: Policy) -> None:
+        """Refuse Gaussians that are larger than a message may be."""
+        words = {str(word) for site in sites for word in site.classes.tolist()}
+        most = len(self.classes or words) if self.shared else max(len(site.classes) for site in sites)
+        blocks = len(sites) if self.apart else 1
+        layout = Layout(sites[0].shape[1], blocks, self.given_classes or max(2, most), self.lumps)
+        check_width(sites[0].shape[1], layout, min(policy.max_message_bytes, LARGEST_MESSAGE))
+
     def plan(self, shape: Shape) -> Plan:
         """Agree on names, scale and number of classes where the settings say so; sum the Gaussians; tell the model."""
         words = (yield AgreeOnNames(self.classes)) if self.shared else ()
@@ -88,7 +102,10 @@ class Ellipses(EllipseSettings, Method):
         length = layout.length if privacy_of(self) is None else core.bounds(layout)["numbers"]
         yield Sum(SumGaussians(classes=classes, scales=scales), length, bound=decides)
         matched = "how many classes and Gaussians there are after matching"
-        yield Ask(self._specimen(layout, words), Learnt(), bound=matched)
+        narrow = replace(layout, columns=min(layout.columns, MOST_SPECIMEN_COLUMNS))
+        wider = layout.columns**2 + layout.columns - narrow.columns**2 - narrow.columns
+        more = 8 * wider * layout.blocks * layout.classes * layout.lumps + 16 * (layout.columns - narrow.columns)
+        yield Ask(self._specimen(narrow, words), Learnt(), down=more, bound=matched)
         if self.mixed:
             most = layout.blocks * layout.classes
             yield Sum(SumCovers(), layout.blocks * most * most, bound=matched)

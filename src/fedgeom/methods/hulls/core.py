@@ -7,19 +7,17 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from cryptography.hazmat.primitives.poly1305 import Poly1305
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import clone
 
 from fedgeom.arrays import Floats, Indices
 from fedgeom.errors import InputError
 from fedgeom.geometry.hyperbolic.grid import EqualAreaGrid, Grid, PolarGrid
 from fedgeom.geometry.hyperbolic.hull import convex_hull, trimmed_hull
 from fedgeom.geometry.hyperbolic.poincare import check_points, hyperbolic_radius
-from fedgeom.geometry.hyperbolic.svm import EuclideanSVC, PoincareSVC
 from fedgeom.memo import memoize
 from fedgeom.methods.hulls.matching import How, group
 from fedgeom.methods.hulls.settings import HullSettings
@@ -164,7 +162,10 @@ def rounded_hulls(hulls: Mapping[Any, ClassHull], grid: Grid) -> dict[Any, Bins]
     return found
 
 
-Classifier = PoincareSVC | EuclideanSVC
+if TYPE_CHECKING:
+    from fedgeom.geometry.hyperbolic.svm import EuclideanSVC, PoincareSVC
+
+Classifier: TypeAlias = "PoincareSVC | EuclideanSVC"
 
 
 def classifier_of(settings: HullSettings) -> Classifier:
@@ -172,6 +173,8 @@ def classifier_of(settings: HullSettings) -> Classifier:
 
     The hinge's solver takes its steps in a random order; its seed is fixed, so that two coordinators find the same.
     """
+    from fedgeom.geometry.hyperbolic.svm import EuclideanSVC, PoincareSVC  # scikit-learn: 2 s
+
     if settings.space == "euclidean":
         return EuclideanSVC(settings.C, loss=settings.loss, margin=settings.margin, random_state=0)
     return PoincareSVC(
@@ -217,6 +220,8 @@ def fit_groups(groups: Sequence[Floats], classifier: Classifier) -> Classifier:
     The given classifier is copied, not changed. The fitted one predicts the groups' positions in the list.
     """
     codes = np.repeat(np.arange(len(groups)), [len(points) for points in groups])
+    from sklearn.base import clone  # scikit-learn: 2 s
+
     fitted: Classifier = clone(classifier).fit(np.vstack(groups), codes)
     return fitted
 

@@ -16,11 +16,9 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
-import networkx as nx
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
-from sklearn.cluster import SpectralClustering
 
 from fedgeom.arrays import Floats, Indices
 from fedgeom.errors import InputError, ProtocolError
@@ -129,6 +127,8 @@ def group_kernighan_lin(weights: Floats, seed: int = 0, *, slack: int = 0) -> In
     The halves have equal sizes. ``slack`` lets the sizes differ by up to that number, which is needed when
     sites lack a class: it adds nodes that are tied to nothing. An odd number of hulls has a slack of one.
     """
+    import networkx as nx  # a quarter of a second
+
     n = len(weights)
     graph = nx.Graph()
     graph.add_nodes_from(range(n + slack + (n + slack) % 2))
@@ -144,6 +144,8 @@ def group_spectral(weights: Floats, n_groups: int, seed: int | np.random.RandomS
     n = len(weights)
     if n <= n_groups:
         return np.arange(n, dtype=np.intp)
+    from sklearn.cluster import SpectralClustering  # scikit-learn: 2 s
+
     clustering = SpectralClustering(
         n_clusters=n_groups,
         affinity="precomputed",

@@ -13,10 +13,11 @@ from fedgeom.data.sites import SiteData
 from fedgeom.data.validation import check_columns
 from fedgeom.errors import InputError
 from fedgeom.federation.coordinator import Sites
-from fedgeom.federation.messages import Array, Question
+from fedgeom.federation.messages import LARGEST_MESSAGE, Array, Question
 from fedgeom.federation.method import Method, Plain, ShownRows
 from fedgeom.federation.model import Model
 from fedgeom.federation.plan import Ask, Plan, Shape, Sum
+from fedgeom.federation.policy import Policy
 from fedgeom.federation.results import RunWarning
 from fedgeom.federation.site import Site
 from fedgeom.methods.hulls import embedding as joint_map
@@ -54,6 +55,8 @@ if TYPE_CHECKING:
     from fedgeom.geometry.hyperbolic.grid import Grid
     from fedgeom.methods.hulls.core import Classifier
 
+ANY_EPSILON = 0.1
+"""The grid's ε in the plan that stands for any problem."""
 MOST_CROWDED = 0.05
 """The largest share of bins that may be lost because too many hulls met in them."""
 
@@ -101,6 +104,11 @@ class Hulls(HullSettings, Method):
             self._check_grid(max(float(np.linalg.norm(site.X, axis=1).max()) for site in sites))
         check_number(self, sites)
 
+    def check_limits(self, sites: Sequence[SiteData], policy: Policy) -> None:
+        """Refuse a joint map of more columns than a message can hold."""
+        if self.maps:
+            joint_map.check_width(sites[0].shape[1], min(policy.max_message_bytes, LARGEST_MESSAGE))
+
     def plan(self, shape: Shape) -> Plan:
         """Agree on names, a map and the hulls' extent where the settings ask for it; sum the hulls; tell the model."""
         if self.shared:
@@ -118,7 +126,10 @@ class Hulls(HullSettings, Method):
             yield Sum(Reach(embedding=embedding, scatter=scatter), REACH, modulus=maximum.MODULUS, work=work)
             scatter = None
         levels, decides = foreseen_levels(self, shape)
-        encoding = self._plan(levels, shape.n_sites, shape.n_classes if self.shared else 0)
+        coarse = (
+            self if shape.known else replace(self, epsilon=ANY_EPSILON)
+        )  # a grid too fine is told where it is known
+        encoding = coarse._plan(levels, shape.n_sites, shape.n_classes if self.shared else 0)
         encode: type[EncodeHulls | EncodeCorners] = EncodeCorners if self.shared else EncodeHulls
         word = encode(plan=encoding, embedding=embedding, scatter=scatter)
         length = encoding.code.length

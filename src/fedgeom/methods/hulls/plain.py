@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,7 +26,6 @@ from fedgeom.geometry.hyperbolic.poincare import check_points
 from fedgeom.geometry.hyperbolic.svm import PoincareSVC
 from fedgeom.methods.hulls.core import (
     Bins,
-    Classifier,
     covering_radius,
     fit_groups,
     group_hulls,
@@ -35,6 +34,9 @@ from fedgeom.methods.hulls.core import (
     points_of_groups,
 )
 from fedgeom.methods.hulls.matching import How
+
+if TYPE_CHECKING:
+    from fedgeom.methods.hulls.core import Classifier
 
 
 @dataclass(frozen=True)

@@ -131,7 +131,8 @@ class Algorithm(TrainingRule, Method):
         part = self.share < 1 or self.patience is not None
         decides = "which sites are drawn, or when patience ends" if part else ""
         group: tuple[str, ...] = ()
-        if self.groups > 1:
+        groups = self.groups if self.group_draw is None else self.group_draw.count
+        if groups > 1:
             decides = "the groups are made when the sites have joined"
             group = shape.sites
 
@@ -141,7 +142,7 @@ class Algorithm(TrainingRule, Method):
             return ask(round=number, given=state.given, factors=factors, agreed=bytes(32), group=group)
 
         if self.masked:
-            yield Sum(masked, state.length, times=self.rounds * self.groups, bound=decides)
+            yield Sum(masked, state.length, times=self.rounds * groups, bound=decides)
             return
         update = Update(sent=state.sent, weight=1.0, figures=(0.0,) * how_many(self.validation))
         yield Ask(

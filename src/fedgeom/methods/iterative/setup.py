@@ -192,8 +192,8 @@ def agree(cohort: Cohort, settings: TableSettings) -> Agreed:
     """Agree on the class names and the scale of the columns, and tell all sites."""
     classes = agree_on_names(cohort, settings.classes)
     columns, joint = cohort.columns, settings.scale == "joint"
-    sums = cohort.sum_checked(SumColumns()) if joint else None
-    rows = cohort.sum_checked(SumRows()) if settings.sums_rows else None
+    sums = cohort.sum_checked(SumColumns(), length=1 + 2 * columns) if joint else None
+    rows = cohort.sum_checked(SumRows(), length=1) if settings.sums_rows else None
     begin = Begin(classes=classes, columns=sums, rows=rows)
     ready = cohort.sites.ask(begin, of=cohort.left, expect=Ready)
     ready.need(settings.min_sites, "that they are ready to train")

@@ -10,9 +10,10 @@ import numpy as np
 
 from fedgeom.arrays import Floats
 from fedgeom.data.sites import SiteData
-from fedgeom.data.validation import Finding, check_columns, check_two_classes, unscaled
+from fedgeom.data.validation import Finding, check_columns, check_two_classes, label_names, unscaled
 from fedgeom.errors import InputError
 from fedgeom.federation.coordinator import Sites
+from fedgeom.federation.messages import LARGEST_MESSAGE
 from fedgeom.federation.method import Method, Plain
 from fedgeom.federation.model import Model
 from fedgeom.federation.plan import Ask, Plan, Shape, Sum
@@ -21,7 +22,7 @@ from fedgeom.federation.site import Site
 from fedgeom.geometry.gaussians import class_moments, length
 from fedgeom.methods.iterative.aggregation import group_places
 from fedgeom.methods.moments import core
-from fedgeom.methods.moments.core import build_model, middle
+from fedgeom.methods.moments.core import build_model, check_width, middle
 from fedgeom.methods.moments.messages import SumGroupMoments, SumMoments, TakeGroups
 from fedgeom.methods.moments.model import MomentsModel
 from fedgeom.methods.moments.settings import MomentsSettings
@@ -58,9 +59,11 @@ class Moments(MomentsSettings, Method):
             raise InputError(f"labels missing everywhere: {', '.join(absent)}; leave them out of `classes`")
 
     def check_limits(self, sites: Sequence[SiteData], policy: Policy) -> None:
-        """Refuse groups that would be too small."""
+        """Refuse groups that would be too small, and moments that are larger than a message may be."""
         if self.group_draw is not None:
             self.group_draw.check_sizes(len(sites), policy.min_cohort)
+        limit = min(policy.max_message_bytes, LARGEST_MESSAGE)
+        check_width(self, len(self.classes or label_names(sites)), sites[0].shape[1], limit)
 
     def plan(self, shape: Shape) -> Plan:
         """Agree on names, sum the moments, over all sites or in each group, and let the sites make the model."""

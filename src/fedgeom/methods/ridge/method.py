@@ -102,7 +102,7 @@ class Ridge(RidgeSettings, Method):
         yield Ask(TakeSolution(weights=weights, alpha=1.0, freedom=1.0), SolutionTaken())
         for number, one in enumerate(results):
             check = CheckPart(number=number, result=one)
-            yield Ask(check, SolutionTaken(), work=4e-9 * len(one.total.data))
+            yield Ask(check, SolutionTaken(), work=3.2e-8 * one.total.shape[0])
         scored = 1e-9 * shape.rows * width * count
         result = yield Sum(SumSurprise(), len(TEMPERATURES), work=scored)
         evidence = (yield Sum(SumEvidence(), len(STRENGTHS) + 1)) if self.personal else None

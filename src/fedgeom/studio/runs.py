@@ -1,20 +1,24 @@
-"""Runs in processes of their own: they go on when the page is closed, and what is known of them is in files."""
+"""Runs that the studio starts: each in a process of its own, stopped, and watched while it goes on."""
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
 
 from fedgeom.deploy.coordinator_folder import CoordinatorFolder
-from fedgeom.deploy.submit import new_job
+from fedgeom.deploy.submit import Follower, new_job
 from fedgeom.errors import printable
+from fedgeom.federation.coordinator import Event
 from fedgeom.federation.record import Status, read_status, write_status
+from fedgeom.report.words import SUMS, in_words, stage_of
 from fedgeom.storage import is_locked, write_json
 from fedgeom.studio.places import Place
 
@@ -22,6 +26,9 @@ COMMAND = (sys.executable, "-c", "from fedgeom.cli import app; app()")
 ENDS = ("finished", "failed", "interrupted")
 MOST_LOG = 4000
 """So many characters of a log's end are shown."""
+SHOWN = 12
+"""So many of the last questions are shown."""
+POLL_SECONDS = 0.5
 
 _ours: dict[int, subprocess.Popen[bytes]] = {}
 
@@ -80,7 +87,8 @@ def is_alive(place: Place, run: str) -> bool | None:
 def run_status(place: Place, run: str) -> Status:
     """Say how a run stands; one whose process died without a word is written down as interrupted."""
     folder = place.runs / run
-    status, alive = read_status(folder), is_alive(place, run)
+    status = read_status(folder)
+    alive = is_alive(place, run)
     if (
         status.state in ENDS or alive is None or alive or is_locked(folder / "lock")
     ):  # conducted by another process
@@ -125,3 +133,84 @@ def launch_submit(place: Place, study: str) -> str:
     log = os.open(place.make(place.launches) / f"{job.name}.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     _start(place, ["submit", "--resume", job.name, "--folder", str(place.path)], log, job.name)
     return job.name
+
+
+@dataclass
+class Asked:
+    """One question, and how far it is."""
+
+    step: int
+    words: str
+    stage: str
+    asked: int = 0
+    answered: set[str] = field(default_factory=set)
+    lost: dict[str, str] = field(default_factory=dict)
+    note: str = ""
+
+
+@dataclass
+class Progress:
+    """How a run stands, from its events."""
+
+    questions: list[Asked] = field(default_factory=list)
+    count: int = 0
+
+    def take(self, event: Event) -> None:
+        """Note an event."""
+        if event.step > self.count:
+            self.count = event.step
+            if event.kind not in SUMS or not self.questions:
+                self.questions.append(Asked(event.step, in_words(event.kind), stage_of(event.kind)))
+        if not self.questions:
+            return
+        last = self.questions[-1]
+        if event.state == "asked":
+            last.asked += event.kind not in SUMS
+        elif event.state == "answered":
+            last.answered.add(event.site)
+        elif event.state == "lost":
+            last.lost[event.site] = event.detail
+        elif event.state == "waiting":
+            last.note = f"waiting for approval at {event.site}"
+        elif event.state == "figures":
+            last.note = event.detail
+
+    @property
+    def last(self) -> list[Asked]:
+        """The last questions, the newest first."""
+        return self.questions[: -SHOWN - 1 : -1]
+
+
+class Watcher:
+    """Reads a run's events as they are written; a run that is resumed writes them anew."""
+
+    def __init__(self, folder: Path):
+        self._follower = Follower(folder)
+        self.progress = Progress()
+
+    def look(self) -> Progress:
+        """Return how the run stands now."""
+        anew, events = self._follower.new()
+        if anew:
+            self.progress = Progress()
+        for event in events:
+            self.progress.take(event)
+        return self.progress
+
+
+async def stream(
+    folder: Path, status: Callable[[], Status], page: Callable[[Progress, Status], str], ends: tuple[str, ...]
+) -> AsyncIterator[str]:
+    """Yield server-sent events: the page of how the run stands whenever that changed, and "ended" in the end."""
+    watcher = Watcher(folder)
+    before = ""
+    while True:
+        now = await asyncio.to_thread(status)  # before the events, so that none is missed at the end
+        text = page(await asyncio.to_thread(watcher.look), now)
+        if text != before:
+            before = text
+            yield "event: progress\n" + "".join(f"data: {line}\n" for line in text.splitlines()) + "\n"
+        if now.state in ends:
+            yield f"event: ended\ndata: {now.state}\n\n"
+            return
+        await asyncio.sleep(POLL_SECONDS)

@@ -1,4 +1,4 @@
-"""Several methods beside each other: by hand."""
+"""Several methods and settings beside each other: by hand."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
-from fedgeom.evaluation.benchmark import Contest, Entry, method_rows, recommendation, rival_rows
+from fedgeom.evaluation.benchmark import Entry, Sweep, best, method_rows, recommendation, rival_rows
 from fedgeom.evaluation.evaluation import Evaluation, evaluate
 from fedgeom.protocols.evaluation import Counts, Tally
 
@@ -23,18 +23,18 @@ def figures(right: int, rows: int = 1000, alone: int = 500) -> Evaluation:
     return evaluate(Counts(3, np.array([rows, rows, 0]), models), ["no", "yes"])
 
 
-def contest(found: dict[str, list[int]], **options: int) -> Contest:
+def comparison(found: dict[str, list[int]], **options: int) -> Sweep:
     entries = [
-        Entry(method=name, seed=seed, evaluation=figures(right, **options), sent=100 * (at + 1), seconds=1.0)
+        Entry(row=name, seed=seed, evaluation=figures(right, **options), sent=100 * (at + 1), seconds=1.0)
         for at, (name, values) in enumerate(found.items())
         for seed, right in enumerate(values)
     ]
-    return Contest(share=0.25, entries=entries)
+    return Sweep(share=0.25, entries=entries)
 
 
 def test_the_best_is_first_and_failures_are_last_with_their_reason():
-    found = contest({"a": [700], "b": [900]})
-    failed = [*found.entries, Entry(method="c", seed=0, failure="no such luck")]
+    found = comparison({"a": [700], "b": [900]})
+    failed = [*found.entries, Entry(row="c", seed=0, failure="no such luck")]
     rows = method_rows(msgspec.structs.replace(found, entries=failed))
     assert [(row.name, row.failure) for row in rows] == [("b", ""), ("a", ""), ("c", "no such luck")]
     assert rows[0].figures["balanced_accuracy"].value == 0.9
@@ -45,61 +45,94 @@ def test_the_best_is_first_and_failures_are_last_with_their_reason():
 
 
 def test_differences_are_paired_and_corrected_for_splits_that_share_rows():
-    found = contest({"a": [900, 920, 880], "b": [890, 915, 860]})
+    found = comparison({"a": [900, 920, 880], "b": [890, 915, 860]})
     gaps = np.array([-0.010, -0.005, -0.020])
     row = method_rows(found)[1]
     half = t.ppf(0.975, 2) * gaps.std(ddof=1) * np.sqrt(1 / 3 + 0.25 / 0.75)
     assert row.difference.value == pytest.approx(gaps.mean())
     assert row.difference.high == pytest.approx(gaps.mean() + half)
     assert not row.worse
-    steady = contest({"a": [900, 920, 880], "b": [850, 871, 829]})
+    steady = comparison({"a": [900, 920, 880], "b": [850, 871, 829]})
     assert method_rows(steady)[1].worse
     assert method_rows(found)[0].figures["accuracy"].value == pytest.approx(0.9)
     assert found.seeds == [0, 1, 2]
 
 
 def test_the_best_is_recommended_with_those_that_are_not_clearly_worse():
-    said = recommendation(contest({"a": [900], "b": [895], "c": [893], "d": [700]}))
+    said = recommendation(comparison({"a": [900], "b": [895], "c": [893], "d": [700]}))
     assert said == ("Take a: its balanced accuracy, 0.900, is the best of 4; b and c are not clearly worse.")
-    many = recommendation(contest({name: [900] for name in "abcdefgh"}))
+    many = recommendation(comparison({name: [900] for name in "abcdefgh"}))
     assert many.endswith("b, c, d, e and 3 more are not clearly worse: more seeds or rows might tell them apart.")
-    assert "b is not clearly worse." in recommendation(contest({"a": [900], "b": [895]}))
+    assert "b is not clearly worse." in recommendation(comparison({"a": [900], "b": [895]}))
 
 
 def test_one_near_the_best_that_sends_much_less_is_taken():
-    said = recommendation(contest({"lean": [890], "rich": [900]}))
+    said = recommendation(comparison({"lean": [890], "rich": [900]}))
     assert said == (
         "Take lean: its balanced accuracy, 0.890, is within 0.02 of the best (rich, 0.900), and it sends 50% of what "
         "that sends."
     )
-    assert recommendation(contest({"x": [100], "lean": [890], "rich": [900]})).startswith(
+    assert recommendation(comparison({"x": [100], "lean": [890], "rich": [900]})).startswith(
         "Take rich"
     )  # 200 of 300
 
 
 def test_what_does_not_need_a_federation_is_said():
-    said = recommendation(contest({"a": [900]}, alone=910))
+    said = recommendation(comparison({"a": [900]}, alone=910))
     assert "is all there is to go by" in said
     assert "each site alone is better (0.910)" in said
-    assert "nearly as good (0.895)" in recommendation(contest({"a": [900]}, alone=895))
-    poor = recommendation(contest({"a": [505]}, alone=400))
+    assert "nearly as good (0.895)" in recommendation(comparison({"a": [900]}, alone=895))
+    poor = recommendation(comparison({"a": [505]}, alone=400))
     assert "the commonest class alone is right as often (0.500)" in poor
 
 
 def test_sites_that_train_for_themselves_are_not_what_is_recommended():
-    found = contest({"local": [950], "a": [900]})
-    entries = [msgspec.structs.replace(one, alone=one.method == "local") for one in found.entries]
+    found = comparison({"local": [950], "a": [900]})
+    entries = [msgspec.structs.replace(one, alone=one.row == "local") for one in found.entries]
     found = msgspec.structs.replace(found, entries=entries)
     assert recommendation(found).startswith("Take a: ")
     assert method_rows(found)[0].name == "local"
 
 
 def test_nothing_came_through():
-    assert recommendation(Contest(share=0.25, entries=[Entry(method="a", seed=0, failure="x")])).startswith("No")
+    assert recommendation(Sweep(share=0.25, entries=[Entry(row="a", seed=0, failure="x")])).startswith("No")
 
 
 def test_for_notebooks():
-    frame = contest({"a": [900, 910]}).frame()
+    frame = comparison({"a": [900, 910]}).frame()
     own = frame[(frame.model == "own") & (frame.metric == "accuracy")]
     assert own.value.tolist() == [0.9, 0.91]
     assert own.seed.tolist() == [0, 1]
+
+
+def entries(*right: int) -> list[Entry]:
+    return comparison({"a": list(right)}).entries
+
+
+def test_the_first_of_the_best_and_none_where_all_failed():
+    failed = Entry(row="a", seed=0, failure="gone")
+    some = entries(700, 900, 900)
+    assert best(some, "accuracy") == 1
+    assert best([failed, *some], "accuracy") == 2
+    assert best([failed], "accuracy") is None
+    assert failed.figure("accuracy") is None
+
+
+def test_figures_by_setting_and_lines():
+    low, high = (
+        msgspec.structs.replace(one, seed=0, stage="choosing", setting=at, chosen=at == 1)
+        for at, one in enumerate(entries(700, 900))
+    )
+    tested = msgspec.structs.replace(high, stage="tested")
+    settings = {"a": [{"rate": 1}, {"rate": 2}]}
+    swept = Sweep(share=0.25, by="accuracy", settings=settings, entries=[low, high, tested])
+    assert (swept.tried, swept.tested) == ([low, high], [tested])
+    assert (low.title, high.title, tested.title) == ("a, setting 1", "a, setting 2", "a")
+    assert [swept.with_setting("a", at) for at in (0, 1)] == [[low], [high]]
+    assert {(line[0], line[2], line[3], line[-1]) for line in swept.lines()} == {
+        ("choosing", 0, '{"rate":1}', False),
+        ("choosing", 1, '{"rate":2}', True),
+        ("tested", 1, '{"rate":2}', True),
+    }
+    assert len(swept.frame()) == len(swept.lines())
+    assert [row.figures["accuracy"].value for row in method_rows(swept)] == [0.9]  # by the test rows alone
