@@ -32,7 +32,6 @@ from fedgeom.federation.plan import (
     Sum,
     blank_bytes,
     bytes_size,
-    map_header,
     map_size,
     only_steps,
     text_size,
@@ -241,8 +240,8 @@ class Walk:
         self.costs.table = 8 * shape.rows * (shape.columns if shape.raw_columns is None else shape.raw_columns)
         self._planned = [question.kind for question in method.site.all_sums(method)]  # type: ignore[attr-defined]
         self._next = 0
-        self._mail = 0.0
-        self._letters = 0
+        self._letters: dict[str, float] = {}
+        """The bytes of the letters that each site writes when they join, and is brought once."""
         self._unread = set[str]()
         """The sites that have not been brought their mail yet."""
         self._needed = 0
@@ -307,14 +306,11 @@ class Walk:
         each = [more[name] for name in asked] if isinstance(more, Mapping) else [more]
         return [empty + bytes_size(int(bare + one)) + one % 1 for one in each]
 
-    def _mailed(self, asked: tuple[str, ...]) -> float:
-        """Return the bytes of the mail in the next question to some sites, on average: it is brought once."""
-        read = self._unread.intersection(asked)
-        if not read:
-            return 0.0
-        self._unread -= read
-        n = self.shape.n_sites
-        return (self._mail / n + map_header(self._letters // n) - map_header(0)) * len(read) / len(asked)
+    def _mailed(self, asked: tuple[str, ...]) -> dict[str, float]:
+        """Return the bytes of the mail in the next question to some sites; none where all have been brought theirs."""
+        unread = self._unread.intersection(asked)
+        self._unread -= unread
+        return {name: self._letters[name] if name in unread else 0.0 for name in asked} if unread else {}
 
     def _join(self) -> None:
         """Write down how the sites come together."""
@@ -349,43 +345,43 @@ class Walk:
         self._unread = set(shape.sites)
         if self.method.sum_sites(shape.sites, shape.seed) is not None:
             self._drawn = "which sites are drawn for a sum: only these share its secrets"
-        self._mail, self._letters = self._written(rounds)
-        headers = map_header(self._letters // n) - map_header(0)
+        self._letters = self._written(rounds)
         self._note(
             Share(cohort={}),
             Letters(letters={}, needed=needed, locked=(self.peers * KEY,) * rounds),
             down=cohort + numbers,
-            up=self._mail / n + headers,
+            up=self._letters,
             work=share_work(rounds, holders, needed),
             bound=self._drawn,
         )
         self.costs.agreements(holders, rounds)
 
-    def _written(self, rounds: int) -> tuple[int, int]:
-        """Return the bytes of all letters with their names, and how many there are."""
-        n = self.shape.n_sites
+    def _written(self, rounds: int) -> dict[str, float]:
+        """Return the bytes of each site's letters with their names; it gets as many, and as long ones."""
+        names = self.shape.sites
+        n = len(names)
         shares = (bytes(SHARE_BYTES),) * rounds
-        mean = self._names / n
 
         def sealed(letter: Letter) -> int:
             return bytes_size(SEAL_BYTES + len(msgspec.msgpack.encode(letter)))
 
         whole = sealed(Letter(shares, shares, KEY))
-        told = sealed(Letter(secret=KEY))
         if n <= COMPLETE_UP_TO:
-            return (n - 1) * (self._names + n * whole), n * (n - 1)
+            return {name: map_size(n - 1, self._names - text_size(name) + (n - 1) * whole) for name in names}
+        told = sealed(Letter(secret=KEY))
         bare = sealed(Letter(shares, shares))
-        others = n - HERALDS
+        mean = self._names / n
         rest = n - 1 - self.peers
-        size = others * self.peers * (bare + mean)
+        size = (n - HERALDS) * self.peers * (bare + mean)
         size += HERALDS * (self.peers * (whole + mean) + rest * (told + mean))
-        return round(size), n * self.peers + HERALDS * rest
+        count = n * self.peers + HERALDS * rest
+        return dict.fromkeys(names, map_size(count // n, round(size) / n))
 
     def _ask(self, step: Ask) -> None:
         """Write down a question that every site answers for itself, as often as it is put."""
         for number, times in self._runs(step.times, 0):
             question = step.specimen(number)
-            mail = self._mailed(step.to or self.shape.sites) if hasattr(question, "letters") else 0.0
+            mail = self._mailed(step.to or self.shape.sites) if hasattr(question, "letters") else {}
             self._note(
                 question,
                 step.answer,
@@ -410,7 +406,7 @@ class Walk:
         for number, times in self._runs(step.times, first):
             self._count(step, step.specimen(number), first + number, times)
         self._next = first + step.times + step.spare
-        self._result = blank_result(max(first + step.times - 1, 0), self.shape.sites, step.length)
+        self._result = blank_result(max(first + step.times - 1, 0), step.to or self.shape.sites, step.length)
 
     def _runs(self, times: int, first: int) -> Iterator[tuple[int, int]]:
         """Yield a repetition's number and for how many it stands: small numbers take fewer bytes."""
@@ -449,7 +445,7 @@ class Walk:
             over: dict[str, tuple[str, ...]] = {"members": names, "participants": to, **lists}
             witness = Witness(round=number, question_hash=KEY, content=KEY, **over)  # type: ignore[arg-type]
             mail = self._mailed(others)
-            self._note(witness, Confirmation(signature=SIGNATURE), down=mail, to=others, **rest)
+            self._note(witness, Confirmation(signature=SIGNATURE), down=mail or 0.0, to=others, **rest)
         signed = (*to, *others)
         around = min(self.peers + 1, len(signed))
         self._note(
@@ -463,9 +459,11 @@ class Walk:
         self.costs.unmasked(length, n, near, times)
 
 
-def _plus(more: Bytes, mail: float) -> Bytes:
+def _plus(more: Bytes, mail: Mapping[str, float]) -> Bytes:
     """Return the bytes that a question has besides, with the mail that it brings."""
-    return {name: one + mail for name, one in more.items()} if isinstance(more, Mapping) else more + mail
+    if not mail:
+        return more
+    return {name: one + (more[name] if isinstance(more, Mapping) else more) for name, one in mail.items()}
 
 
 def _mean_name(names: Sequence[str]) -> float:

@@ -245,11 +245,9 @@ class Propagate(Steps):
             return
         bound = self.bound
         if draw.by == "sites":  # whoever is drawn together: as if all had as many rows as the largest
-            bound = "the sites draw the groups when they have joined"
+            bound = draw.decides
             rows = wanted = dict.fromkeys(names, max(rows.values()))
-        few = not shape.known or len(names) < draw.count  # sums follow from the settings alone
-        groups = [names] * draw.count if few else draw.groups(names, shape.seed, b"")
-        for group, some in enumerate(groups):
+        for group, some in enumerate(draw.planned(names, shape)):
             yield from self._pairs(shape, group, {name: rows[name] for name in some}, wanted, bound)
 
     def _anchors(self, shape: Shape) -> Plan:
