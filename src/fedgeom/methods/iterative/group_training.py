@@ -127,7 +127,7 @@ def agree_in_groups(groups: SiteGroups, settings: TableSettings) -> tuple[Agreed
     begin = BeginGroups(classes=classes, columns=tuple(summed), rows=tuple(counted))
     left = [name for name in cohort.left if not any(name in groups.all[at] for at in groups.dropped)]
     ready = cohort.sites.ask(begin, of=left, expect=Ready)
-    ready.need(settings.min_sites, "that they are ready to train")
+    ready.need(cohort.min_sites, "that they are ready to train")
     cohort.lost_since(ready)
     told, rows = hash_groups(begin), rows_of_groups(begin)
     scale = setup.fixed_scale(settings.scale, columns)
