@@ -12,8 +12,7 @@ from fedgeom.extend import HandOut, Method, Model, Site, Sum, SumQuestion, answe
 from fedgeom.testing import check_method
 
 
-class SumGram(SumQuestion, frozen=True):
-    kind = "least-squares.gram"
+class SumGram(SumQuestion, kind="least-squares.gram"):
     answer_reveals = "masked; with all others: the sums XᵀX and XᵀY over all rows"
     classes: tuple[str, ...]
 

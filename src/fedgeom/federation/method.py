@@ -81,9 +81,6 @@ class Method(Settings):
     matches_names: ClassVar[bool] = False
     """Whether the method can find out which of the sites' own names mean the same; its setting ``names`` says so."""
 
-    planned: ClassVar[bool] = True
-    """Whether `plan` describes the conversation; where not, the site class lists the sums itself (``planned_sums``)."""
-
     holdout: HoldoutOrShare = None
     """The share of its rows that each site keeps aside, class by class, and on which the sites then test the model:
     0.25, or Holdout(0.25, grouped=True). None: no rows are kept aside."""

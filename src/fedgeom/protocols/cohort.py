@@ -51,8 +51,6 @@ def sums_of(method: Method, shape: Shape) -> Iterator[tuple[int, Sum]]:
     def result(step: Ask | Sum) -> SumResult | None:
         return blank_result(max(number - 1, 0), shape.sites) if isinstance(step, Sum) else None
 
-    if not method.planned:
-        return
     for step in only_steps(method.site.whole_plan(method, shape), shape, private, result):  # type: ignore[attr-defined]
         if isinstance(step, Sum):
             yield from ((at, step) for at in range(number, number + step.times))

@@ -28,10 +28,9 @@ Share = Annotated[int, msgspec.Meta(ge=0, lt=MODULUS)]
 Letters = dict[Name, bytes]
 
 
-class FirstLetters(Message, frozen=True, kw_only=True):
+class FirstLetters(Message, kind="hyperfed.letters"):
     """A site's sealed letters to the partners with whom it begins."""
 
-    kind: ClassVar[str] = "hyperfed.letters"
     reveals: ClassVar[str] = (
         "letters to other sites that the coordinator cannot read; with raw deviations, how long the site's update is"
     )
@@ -40,11 +39,9 @@ class FirstLetters(Message, frozen=True, kw_only=True):
     """‖Δ_k‖, where the terms weigh raw deviations; else 0."""
 
 
-class CompareUpdates(Question, frozen=True, kw_only=True):
+class CompareUpdates(Question, kind="hyperfed.compare", answer=FirstLetters):
     """Ask a site to train, to keep what came of it, and to begin to compare it with that of others."""
 
-    kind: ClassVar[str] = "hyperfed.compare"
-    answer: ClassVar[type[Message]] = FirstLetters
     round: RoundNumber
     given: Leaves
     agreed: Key
@@ -53,10 +50,9 @@ class CompareUpdates(Question, frozen=True, kw_only=True):
     """The other sites that train in this round."""
 
 
-class PairShares(Message, frozen=True, kw_only=True):
+class PairShares(Message, kind="hyperfed.shares"):
     """Sealed letters back, and a share of the cosine with each partner that this site is done with."""
 
-    kind: ClassVar[str] = "hyperfed.shares"
     reveals: ClassVar[str] = (
         "one of two shares, random by itself, for each partner; with the partner's: the cosine between the two sites' "
         "updates"
@@ -65,11 +61,9 @@ class PairShares(Message, frozen=True, kw_only=True):
     shares: dict[Name, Share]
 
 
-class PassOn(Question, frozen=True, kw_only=True):
+class PassOn(Question, kind="hyperfed.pass", answer=PairShares):
     """Bring a site its partners' letters."""
 
-    kind: ClassVar[str] = "hyperfed.pass"
-    answer: ClassVar[type[Message]] = PairShares
     round: RoundNumber
     number: Annotated[int, msgspec.Meta(ge=1, le=2)]
     """1: letters of those who begin; 2: the answers to those."""

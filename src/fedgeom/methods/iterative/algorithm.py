@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -74,7 +75,12 @@ class Algorithm(TrainingRule, Method):
     def first_sum(self, round: int) -> int:
         """Return the number of the first sum of a round; those of training come last but for that of the test."""
         after = sum(map(self.sums_in, range(round, self.rounds))) + (self.holdout is not None)
-        return len(self.site.all_sums(self)) - after  # type: ignore[attr-defined]
+        return self.n_sums - after
+
+    @cached_property
+    def n_sums(self) -> int:
+        """How many secure sums a run has."""
+        return len(self.site.all_sums(self))  # type: ignore[attr-defined]
 
     def sum_sites(self, names: Sequence[str], seed: int) -> Sequence[Collection[str]] | None:
         """Return who may be in which sum: where a share of the sites trains in a round, those drawn for it."""
@@ -109,7 +115,7 @@ class Algorithm(TrainingRule, Method):
     def plan(self, shape: Shape) -> Plan:
         """Agree on classes and scale, train in rounds, hand out the model."""
         draw = self.group_draw
-        classes = yield AgreeOnScale(self) if draw is None else AgreeInGroups(self, draw.count)
+        classes = yield AgreeOnScale(self) if draw is None else AgreeInGroups(self, draw)
         state = self.specimen(shape, len(classes)) if shape.known else Specimen()
         if self.sends:
             yield from self.plan_rounds(shape, state)
@@ -119,19 +125,8 @@ class Algorithm(TrainingRule, Method):
         """Yield the rounds of training."""
         part = self.share < 1 or self.patience is not None
         decides = "which sites are drawn, or when patience ends" if part else ""
-        group: tuple[str, ...] = ()
-        groups = self.groups if self.group_draw is None else self.group_draw.count
-        if groups > 1:
-            decides = "the groups are made when the sites have joined"
-            group = shape.sites
-
-        def masked(number: int) -> Masked:
-            factors = dict.fromkeys(shape.sites, 1.0)
-            ask = TrainGroup if self.group_draw is not None else TrainMasked
-            return ask(round=number, given=state.given, factors=factors, agreed=bytes(32), group=group)
-
         if self.masked:
-            yield Sum(masked, state.length, times=self.rounds * groups, bound=decides)
+            yield from self._plan_sums(shape, state, decides)
             return
         update = Update(sent=state.sent, weight=1.0, figures=(0.0,) * how_many(self.validation))
         yield Ask(
@@ -140,6 +135,26 @@ class Algorithm(TrainingRule, Method):
             times=self.rounds,
             bound=decides,
         )
+
+    def _plan_sums(self, shape: Shape, state: Specimen, decides: str) -> Plan:
+        """Yield the secure sums of all rounds: over all sites, in each drawn group, or in each cluster."""
+        draw = self.group_draw
+        if draw is not None:
+            decides = decides or draw.decides
+            groups = draw.planned(shape.sites, shape)
+        else:
+            groups = (shape.sites,) * self.groups
+        if self.groups > 1 and draw is None:
+            decides = "clusters are found when the sites have joined"
+        for group in groups:
+
+            def masked(number: int, group: tuple[str, ...] = group) -> Masked:
+                ask = TrainMasked if draw is None else TrainGroup
+                factors = dict.fromkeys(group, 1.0)
+                named = group if len(groups) > 1 else ()
+                return ask(round=number, given=state.given, factors=factors, agreed=bytes(32), group=named)
+
+            yield Sum(masked, state.length, times=self.rounds, bound=decides, to=group)
 
     def specimen(self, shape: Shape, classes: int) -> Specimen:
         """Return what travels in a round: shapes follow from the learner, the columns and the classes."""

@@ -12,7 +12,7 @@ import numpy as np
 from fedgeom.arrays import Floats
 from fedgeom.crypto.keys import fingerprint
 from fedgeom.errors import ProtocolError, TooFewSitesError
-from fedgeom.federation.messages import Message, Names, Question
+from fedgeom.federation.messages import Names, Question
 from fedgeom.federation.plan import Ask, Plan, Shape, Steps, Sum
 from fedgeom.federation.site import answers
 from fedgeom.methods.iterative import setup
@@ -24,44 +24,41 @@ from fedgeom.methods.iterative.tree import State
 from fedgeom.protocols.cohort import SiteGroups, join
 from fedgeom.protocols.names import AgreeOnNames, agree_on_names
 from fedgeom.protocols.secure_sum.messages import SumQuestion
-from fedgeom.protocols.secure_sum.rules import GroupSum, check_group_sums, own_group
+from fedgeom.protocols.secure_sum.rules import GroupDraw, GroupSum, check_group_sums, own_group
 from fedgeom.protocols.site import Contribution
 
 GroupNumber = Annotated[int, msgspec.Meta(ge=0)]
 
 
-class SumGroupColumns(SumQuestion, frozen=True, kw_only=True):
+class SumGroupColumns(
+    SumQuestion,
+    kind="train.group-columns",
+    fraction_bits=setup.FRACTION_BITS,
+    reals=True,
+    checked=True,
+    in_groups=True,
+):
     """Ask for masked sums over the columns of one group's sites."""
 
-    kind: ClassVar[str] = "train.group-columns"
     answer_reveals: ClassVar[str] = (
         "masked; with all others of its drawn group: the group's number of rows, mean and variance of each column"
     )
-    fraction_bits: ClassVar[int] = setup.FRACTION_BITS
-    reals: ClassVar[bool] = True
-    checked: ClassVar[bool] = True
-    in_groups: ClassVar[bool] = True
     group: GroupNumber
 
 
-class SumGroupRows(SumQuestion, frozen=True, kw_only=True):
+class SumGroupRows(SumQuestion, kind="train.group-rows", checked=True, in_groups=True):
     """Ask for how many rows a site has, masked among its group."""
 
-    kind: ClassVar[str] = "train.group-rows"
     answer_reveals: ClassVar[str] = "masked; with all others of its drawn group: the group's number of rows"
-    checked: ClassVar[bool] = True
-    in_groups: ClassVar[bool] = True
     group: GroupNumber
 
 
 GroupSums = Annotated[tuple[GroupSum, ...], msgspec.Meta(max_length=500)]
 
 
-class BeginGroups(Question, frozen=True, kw_only=True):
+class BeginGroups(Question, kind="train.begin-groups", answer=Ready):
     """Tell a site the classes and the groups' sums, from which it works out the common scale itself."""
 
-    kind: ClassVar[str] = "train.begin-groups"
-    answer: ClassVar[type[Message]] = Ready
     classes: Names
     columns: GroupSums = ()
     """What came of `SumGroupColumns`; empty where the site scales by itself, or not at all."""
@@ -98,25 +95,24 @@ class AgreeInGroups(Steps):
     """The plan of `agree_in_groups`; the plan receives the classes."""
 
     settings: TableSettings
-    groups: int
+    draw: GroupDraw
 
     def steps(self, shape: Shape, private: bool) -> Plan:
         """Yield how sites agree on classes, sum in each group what the scale follows from, and are told."""
         classes = yield AgreeOnNames(self.settings.classes)
         columns: list[GroupSum] = []
         rows: list[GroupSum] = []
-        for group in range(self.groups if self.settings.scale == "joint" else 0):
-            result = yield Sum(SumGroupColumns(group=group), 1 + 2 * shape.columns, bound=DRAWN)
-            columns.append(GroupSum(group=group, asked=shape.sites, result=result))
-        for group in range(self.groups if self.settings.sums_rows else 0):
-            result = yield Sum(SumGroupRows(group=group), 1, bound=DRAWN)
-            rows.append(GroupSum(group=group, asked=shape.sites, result=result))
+        groups = list(enumerate(self.draw.planned(shape.sites, shape)))
+        bound = self.draw.decides
+        for group, names in groups if self.settings.scale == "joint" else ():
+            result = yield Sum(SumGroupColumns(group=group), 1 + 2 * shape.columns, bound=bound, to=names)
+            columns.append(GroupSum(group=group, asked=names, result=result))
+        for group, names in groups if self.settings.sums_rows else ():
+            result = yield Sum(SumGroupRows(group=group), 1, bound=bound, to=names)
+            rows.append(GroupSum(group=group, asked=names, result=result))
         begin = BeginGroups(classes=classes, columns=tuple(columns), rows=tuple(rows))
-        yield Ask(begin, Ready(), bound=DRAWN)
+        yield Ask(begin, Ready(), bound=bound)
         return classes
-
-
-DRAWN = "the groups are drawn when the sites have joined"
 
 
 def agree_in_groups(groups: SiteGroups, settings: TableSettings) -> tuple[Agreed, dict[int, float]]:

@@ -121,37 +121,27 @@ FARTHEST = 1e6
 """No row is that many deviations away from the mean; farther ones would overflow in training."""
 
 
-class SumColumns(SumQuestion, frozen=True, kw_only=True):
+class SumColumns(SumQuestion, kind="train.columns", fraction_bits=FRACTION_BITS, reals=True, checked=True):
     """Ask for masked sums over the columns, from which all sites get one common scale."""
 
-    kind: ClassVar[str] = "train.columns"
     answer_reveals: ClassVar[str] = "masked; with all others: the number of rows, mean and variance of each column"
-    fraction_bits: ClassVar[int] = FRACTION_BITS
-    reals: ClassVar[bool] = True
-    checked: ClassVar[bool] = True
 
 
-class SumRows(SumQuestion, frozen=True, kw_only=True):
+class SumRows(SumQuestion, kind="train.rows", checked=True):
     """Ask for how many rows a site has, masked: sites must know the whole before they give their shares of it."""
 
-    kind: ClassVar[str] = "train.rows"
     answer_reveals: ClassVar[str] = "masked; with all others: the number of rows"
-    checked: ClassVar[bool] = True
 
 
-class Ready(Message, frozen=True, kw_only=True):
+class Ready(Message, kind="train.ready", harmless=True):
     """A site is ready to train."""
 
-    kind: ClassVar[str] = "train.ready"
     reveals: ClassVar[str] = "nothing: a receipt"
-    harmless: ClassVar[bool] = True
 
 
-class Begin(Question, frozen=True, kw_only=True):
+class Begin(Question, kind="train.begin", answer=Ready):
     """Tell a site the classes and the columns' sums, from which it works out the common scale itself."""
 
-    kind: ClassVar[str] = "train.begin"
-    answer: ClassVar[type[Message]] = Ready
     classes: Names
     columns: SumResult | None = None
     """What came of `SumColumns`; None where the site scales by itself, or not at all."""

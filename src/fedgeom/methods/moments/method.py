@@ -75,13 +75,11 @@ class Moments(MomentsSettings, Method):
             yield HandOut(result=result, work=products + 2e-9 * size * shape.columns)
             return
         sums = []
-        for group in range(draw.count):
+        for group, names in enumerate(draw.planned(shape.sites, shape)):
             ask = SumGroupMoments(classes=classes, curvature=self.c, group=group)
-            result = yield Sum(ask, size, work=products)
-            sums.append(GroupSum(group=group, asked=shape.sites, result=result))
-        yield Ask(
-            TakeGroups(sums=tuple(sums)), ModelTaken(), bound="the groups are drawn when the sites have joined"
-        )
+            result = yield Sum(ask, size, work=products, bound=draw.decides, to=names)
+            sums.append(GroupSum(group=group, asked=names, result=result))
+        yield Ask(TakeGroups(sums=tuple(sums)), ModelTaken(), bound=draw.decides)
 
     def advise(self, sites: Sequence[SiteData], policy: Policy, seed: int = 0) -> list[Finding]:
         """Warn of columns on different scales where distances to centroids decide."""
@@ -117,7 +115,9 @@ class Moments(MomentsSettings, Method):
     def _in_groups(self, cohort: Cohort, draw: GroupDraw, classes: tuple[str, ...], size: int) -> MomentsModel:
         """Sum in each group, and take the middle of the groups; sites do the same from the sums that they check."""
         groups = SiteGroups(cohort, draw)
-        sums = groups.sum_checked(lambda number: SumGroupMoments(classes=classes, curvature=self.c, group=number))
+        sums = groups.sum_checked(
+            lambda number: SumGroupMoments(classes=classes, curvature=self.c, group=number), length=size
+        )
         cohort.sites.metrics |= {"sites": len(cohort.left), "classes": len(classes), "numbers": size}
         total = middle(self, [one.result.reals(SumGroupMoments) for one in sums], len(classes), cohort.columns)
         model = build_model(self, total, classes, cohort.columns)

@@ -235,9 +235,8 @@ class PTopoFL(TopoSettings, Algorithm):
         found = super().specimen(shape, classes)
         if self.holdout is None:
             return found
-        return replace(
-            found, finish=found.given | {f"{CONSENSUS}/{path}": leaf for path, leaf in found.sent.items()}
-        )
+        consensus = {path.replace("model", CONSENSUS, 1): leaf for path, leaf in found.sent.items()}
+        return replace(found, finish=found.given | consensus)
 
     def plan_rounds(self, shape: Shape, state: Specimen) -> Plan:
         """Yield how sites describe the shape of their rows, and how each cluster is summed."""

@@ -8,7 +8,7 @@ ZᵀY, decide the anchors' class scores, and these label rows at the sites, now 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 import numpy as np
@@ -18,6 +18,7 @@ from fedgeom.arrays import Floats
 from fedgeom.crypto.keys import fingerprint
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.messages import Array, Key, Message, Names, Question
+from fedgeom.federation.plan import Plan, Shape, Steps, Sum
 from fedgeom.federation.site import answers
 from fedgeom.methods.xclp.core import label_numbers, one_hot, shared_seed
 from fedgeom.methods.xclp.labels import LabelReader, XclpPart
@@ -132,48 +133,41 @@ class AnchorFit(msgspec.Struct, kw_only=True):
         return found
 
 
-class SumRows(SumQuestion, frozen=True, kw_only=True):
+class SumRows(SumQuestion, kind="xclp.mean", checked=True):
     """Ask for the masked sum of a site's unit rows, and their number."""
 
-    kind: ClassVar[str] = "xclp.mean"
     answer_reveals: ClassVar[str] = (
         "masked; with all others, to everybody: the mean direction of all rows (of their features where a network is "
         "trained), and how many there are"
     )
-    checked: ClassVar[bool] = True
     features: Key | None = None
     """A hash of what all sites make features with, and of the round; None: the rows are the table's own. Sites that
     were told otherwise refuse, so that no sum mixes features of different models."""
 
 
-class CountCells(SumQuestion, frozen=True, kw_only=True):
+class CountCells(SumQuestion, kind="xclp.cell-counts", checked=True):
     """Ask, masked, how many of a site's rows are in each cell, and whether there are any."""
 
-    kind: ClassVar[str] = "xclp.cell-counts"
     answer_reveals: ClassVar[str] = (
         "masked; with all others, to everybody: the sizes of clusters over all sites, and how many sites have a part"
     )
-    checked: ClassVar[bool] = True
     last: SumResult
     """The sum before this one, from which the cells follow."""
 
 
-class SumCells(SumQuestion, frozen=True, kw_only=True):
+class SumCells(SumQuestion, kind="xclp.cell-sums", checked=True):
     """Ask for the masked sums of a site's unit rows in each cell that is large enough, and their numbers."""
 
-    kind: ClassVar[str] = "xclp.cell-sums"
     answer_reveals: ClassVar[str] = (
         "masked; with all others, to everybody: the centres of clusters of rows, or of their features, over all sites"
     )
-    checked: ClassVar[bool] = True
     last: SumResult
     """The sizes of the cells, from which it follows which are large enough."""
 
 
-class SumCodes(SumQuestion, frozen=True, kw_only=True):
+class SumCodes(SumQuestion, kind="xclp.codes"):
     """Ask for a site's masked ZᵀZ and ZᵀY."""
 
-    kind: ClassVar[str] = "xclp.codes"
     answer_reveals: ClassVar[str] = (
         "masked; with all others: how strongly clusters are tied, and how many labels of each class are near each"
     )
@@ -183,19 +177,15 @@ class SumCodes(SumQuestion, frozen=True, kw_only=True):
     classes: Names
 
 
-class ModelRead(Message, frozen=True, kw_only=True):
+class ModelRead(Message, kind="xclp.model-read", harmless=True):
     """A site has the model and its labels."""
 
-    kind: ClassVar[str] = "xclp.model-read"
     reveals: ClassVar[str] = "nothing: a receipt"
-    harmless: ClassVar[bool] = True
 
 
-class ReadModel(Question, frozen=True, kw_only=True):
+class ReadModel(Question, kind="xclp.read-model", answer=ModelRead):
     """Give the sites the anchors and their class scores."""
 
-    kind: ClassVar[str] = "xclp.read-model"
-    answer: ClassVar[type[Message]] = ModelRead
     model: bytes
     reading: Reading
     round: RoundNumber = 0
@@ -235,7 +225,7 @@ class AnchorConversation:
         A, C = len(anchors), len(classes)
         pairs = A * (A + 1) // 2
         question = SumCodes(last=self.last, nearest=self.settings.code, classes=classes)
-        found = self.cohort.sum_reals(question, length=pairs + A * C + C)
+        found = self.cohort.sum_reals(question, length=codes_length(A, C))
         gram = np.zeros((A, A))
         gram[np.triu_indices(A)] = found[:pairs]
         gram = gram + np.triu(gram, 1).T
@@ -246,9 +236,47 @@ class AnchorConversation:
         return anchor_scores(gram, labels, self.settings.setting.alpha), counts
 
 
-def planned_sums(rounds: int) -> tuple[type[SumQuestion], ...]:
-    """Return the secure sums of this conversation, in order."""
-    return (SumRows, *[CountCells, SumCells] * rounds, SumCodes)
+def codes_length(anchors: int, classes: int) -> int:
+    """Return how many numbers ZᵀZ, ZᵀY and the class counts are."""
+    return anchors * (anchors + 1) // 2 + anchors * classes + classes
+
+
+SIZES = "which clusters are large enough decides how many anchors there are"
+FEWER = "take fewer anchors (anchors), or fewer columns"
+
+
+@dataclass(frozen=True)
+class ThroughAnchors(Steps):
+    """The plan of `AnchorConversation`; the plan receives how many anchors there are at most."""
+
+    settings: XclpSettings
+    classes: tuple[str, ...]
+    columns: int
+    rows: int = 0
+    """How many rows all sites have together, at most; 0: nobody knows."""
+    features: bytes | None = None
+    to: tuple[str, ...] | None = None
+    """The sites that take part; None: all."""
+    bound: str = ""
+    """What else decides whether, or over whom, sums are taken."""
+
+    def steps(self, shape: Shape, private: bool) -> Plan:
+        """Yield the sums: of the rows, in turn the sizes of cells and the sums over them, and of the codes."""
+        cells = kept = self.settings.anchors if shape.known else 1
+        if self.rows:  # a cell with fewer is not kept
+            kept = min(cells, max(self.rows // self.settings.min_cell, 1))
+        more: dict[str, Any] = {"to": self.to, "remedy": FEWER}
+        last = yield Sum(SumRows(features=self.features), 1 + self.columns, bound=self.bound, **more)
+        decides = self.bound
+        work = 1e-9 * shape.rows * self.columns * cells
+        for _ in range(self.settings.rounds):
+            last = yield Sum(CountCells(last=last), 2 * cells, bound=decides, work=work, **more)
+            decides = f"{SIZES}; {self.bound}" if self.bound else SIZES
+            last = yield Sum(SumCells(last=last), kept * (1 + self.columns), bound=decides, work=work, **more)
+            cells = min(cells, 2 * kept)
+        codes = SumCodes(last=last, nearest=self.settings.code, classes=self.classes)
+        yield Sum(codes, codes_length(kept, len(self.classes)), bound=decides, work=work, **more)
+        return kept
 
 
 class AnchorsMemory(msgspec.Struct, kw_only=True):
@@ -309,7 +337,7 @@ class Anchors(XclpPart[AnchorsMemory]):
         self.names.check_agreed(ask.classes)
         anchors = self._take(ask.last).finished(self.plan)
         count, names = len(anchors), len(ask.classes)
-        self.site.check_size(count * (count + 1) // 2 + count * names + names)
+        self.site.check_size(codes_length(count, names))
         Z = codes(self.rows, anchors, ask.nearest)
         numbers = label_numbers(self.site.table.y, ask.classes)
         here = np.unique(numbers[numbers >= 0])  # the site's own classes: others add nothing

@@ -26,22 +26,6 @@ from fedgeom.data.validation import Collector, check_class_sizes, check_finite, 
 from fedgeom.errors import InputError
 from fedgeom.federation.policy import Policy
 
-__all___scores = [
-    "ABSTAIN",
-    "GRID",
-    "class_weights",
-    "code_confidence",
-    "confidence_level",
-    "is_labelled",
-    "keep_known",
-    "label_text",
-    "labels_and_confidence",
-    "normalise_classes",
-    "one_hot",
-    "shares",
-]
-
-
 ABSTAIN = -1
 """The label of a row that no label reaches."""
 

@@ -6,21 +6,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
+
 from fedgeom.data.sites import SiteData
 from fedgeom.data.validation import Finding, check_columns, unscaled
 from fedgeom.federation.coordinator import Sites
 from fedgeom.federation.method import Method
 from fedgeom.federation.model import Model
+from fedgeom.federation.plan import Plan, Shape
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.site import Site
-from fedgeom.methods.xclp.conversation import Propagation
-from fedgeom.methods.xclp.core import mark_unlabelled
-from fedgeom.methods.xclp.distances import check_message_sizes
+from fedgeom.methods.xclp.conversation import Propagate, Propagation
+from fedgeom.methods.xclp.core import is_labelled, mark_unlabelled
 from fedgeom.methods.xclp.model import XclpModel
 from fedgeom.methods.xclp.settings import XclpSettings
 from fedgeom.methods.xclp.site import XclpSite
 from fedgeom.protocols.cohort import join
-from fedgeom.protocols.names import agree_on_names
+from fedgeom.protocols.names import AgreeOnNames, agree_on_names
 
 MANY_ROWS = 400
 """More rows at all sites together are not compared pair by pair, unless it is said."""
@@ -35,7 +37,6 @@ class XCLP(XclpSettings, Method):
     """
 
     name: ClassVar[str] = "xclp"
-    planned: ClassVar[bool] = False
     site: ClassVar[type[Site[Any]]] = XclpSite
     model_type: ClassVar[type[Model]] = XclpModel
 
@@ -55,10 +56,15 @@ class XCLP(XclpSettings, Method):
         check_columns({site.name: site.shape[1] for site in sites})
 
     def check_limits(self, sites: Sequence[SiteData], policy: Policy) -> None:
-        """Refuse to compare so many rows that sites would be lost to the limit of a message's size."""
+        """Refuse groups that would be too small."""
         if self.group_draw is not None:
             self.group_draw.check_sizes(len(sites), policy.min_cohort)
-        check_message_sizes(self, sites, policy.max_message_bytes)
+
+    def plan(self, shape: Shape) -> Plan:
+        """Agree on names, and spread labels once."""
+        classes = yield AgreeOnNames(self.classes)
+        labelled = {table.name: int(np.sum(is_labelled(table.y))) for table in shape.tables}
+        yield Propagate(self, classes, labelled)
 
     def advise(self, sites: Sequence[SiteData], policy: Policy, seed: int = 0) -> list[Finding]:
         """Warn of columns on different scales: the angles between rows are those of the largest columns."""

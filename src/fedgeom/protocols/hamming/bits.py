@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from fedgeom.arrays import Bits
 from fedgeom.errors import InputError, ProtocolError
+from fedgeom.federation.plan import bytes_size
 
 Share = npt.NDArray[np.uint16]
 Distances = npt.NDArray[np.int64]
@@ -94,7 +95,7 @@ class Variant(Protocol):
         """How many of the asker's points share carries (see `open_shares`)."""
 
     def sizes(self, asker: int, helper: int, length: int) -> tuple[int, ...]:
-        """Return how many bytes each letter has, about: known before any is written."""
+        """Return how many bytes each letter has: known before any is written."""
 
     def begin(self, mine: PackedBits, theirs: int) -> Step:
         """Take the asker's first turn."""
@@ -205,6 +206,12 @@ Read = TypeVar("Read", bound=Letter)
 def write(letter: Letter) -> bytes:
     """Turn a letter into bytes."""
     return msgspec.msgpack.encode(letter)
+
+
+def letter_size(kind: type[Letter], **sizes: int) -> int:
+    """Return how many bytes a letter has whose fields have these sizes."""
+    empty = write(kind(**dict.fromkeys(sizes, b"")))
+    return len(empty) + sum(bytes_size(size) - bytes_size(0) for size in sizes.values())
 
 
 def read(data: bytes, kind: type[Read], **sizes: int) -> Read:

@@ -25,10 +25,9 @@ from fedgeom.extend import (
 )
 
 
-class SumLabels(SumQuestion, frozen=True):
+class SumLabels(SumQuestion, kind="majority.count"):
     """Ask how many rows of each class a site has, masked."""
 
-    kind = "majority.count"
     answer_reveals = "masked; with all others: how many rows each class has"
     classes: tuple[str, ...]
 
