@@ -207,7 +207,7 @@ class AnchorConversation:
         """What came of the last sum, which the next question shows to the sites."""
 
     def fit(self) -> Floats:
-        """Find the anchors, a secure sum at a time; in one place it is `fedgeom.geometry.graphs.anchors.fit_anchors`."""
+        """Find the anchors, a secure sum at a time; in one place: `fedgeom.geometry.graphs.anchors.fit_anchors`."""
         self._sum(SumRows(features=self.features), 1 + self.columns)
         for _ in range(self.plan.rounds):
             self._sum(CountCells(last=self.last), 2 * self.state.cells(self.plan))
