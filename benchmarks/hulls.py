@@ -172,7 +172,7 @@ def _one_shot(n: int) -> dict[str, Any]:
 
 
 def many_rows(quick: bool) -> dict[str, Any]:
-    """Compare the secure run over very many rows with the same on pooled rows, and with the sites' hulls alone, once."""
+    """Compare a secure run over very many rows with the same on pooled rows, and with the sites' hulls alone."""
     import fedgeom
     from fedgeom import memo
     from fedgeom.geometry.hyperbolic.sampling import uniform_disc
