@@ -60,7 +60,7 @@ def whole_run(quick: bool) -> dict[str, Any]:
     from fedgeom.data.datasets import load_set
     from fedgeom.errors import FedgeomError
     from fedgeom.geometry.hyperbolic.sampling import labelled_disc
-    from fedgeom.methods.hulls.plain import plain
+    from papers.hulls.plain import plain
 
     try:
         name, sites = "olsson", load_set("olsson").train

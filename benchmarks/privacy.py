@@ -47,10 +47,9 @@ SIGMA = 370.0
 TIMES = 4
 
 
-class AskBounded(SumQuestion, frozen=True, kw_only=True):
+class AskBounded(SumQuestion, kind="bounded-vector.sum"):
     """Ask for a vector of this length."""
 
-    kind: ClassVar[str] = "bounded-vector.sum"
     length: int
 
 

@@ -44,10 +44,9 @@ FULL, QUICK = [(50, 10**6), (10, 10**7), (3, 10**7)], [(20, 10**5)]
 GOALS = {(50, 10**6): 1.3, (10, 10**7): 1.5}
 
 
-class AskVector(SumQuestion, frozen=True, kw_only=True):
+class AskVector(SumQuestion, kind="one-vector.sum"):
     """Ask for a vector of this length."""
 
-    kind: ClassVar[str] = "one-vector.sum"
     length: int
 
 

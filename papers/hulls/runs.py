@@ -12,8 +12,8 @@ import numpy as np
 import fedgeom
 from fedgeom.geometry.hyperbolic.svm import EuclideanSVC, PoincareSVC
 from fedgeom.methods.hulls.core import Classifier, fit_groups
-from fedgeom.methods.hulls.plain import PlainModel, plain
 from papers.common import Floats, Labels, Results
+from papers.hulls.plain import PlainModel, plain
 
 RESULTS = Results(Path(__file__).parent / "results")
 

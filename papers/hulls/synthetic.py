@@ -33,11 +33,11 @@ from fedgeom.errors import FedgeomError
 from fedgeom.geometry.hyperbolic.sampling import labelled_disc
 from fedgeom.geometry.hyperbolic.svm import EuclideanSVC, PoincareSVC
 from fedgeom.methods.hulls.core import fit_groups, points_of_groups
-from fedgeom.methods.hulls.plain import PlainModel
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from papers.common import Floats, Labels, figure, parser, percent, plus_minus, print_json, table
+from papers.hulls.plain import PlainModel
 from papers.hulls.runs import RESULTS, check_twin, plain_twin, require
 from papers.hulls.synthetic_picture import METHODS, draw
 

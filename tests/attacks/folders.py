@@ -121,7 +121,7 @@ def forged_lines(method: str, policy: Policy, quick: bool) -> Learnt:
         with contextlib.suppress(FedgeomError):
             answering.answer(anna, pack_body(bytes(32), "hulls", kind, b""), None)
         shown = "".join(describe(entry) for entry in Journal(anna.path).entries())
-        log = anna.ledger_file.read_text() if anna.ledger_file.exists() else ""
+        log = (anna.path / "ledger.jsonl").read_text() if (anna.path / "ledger.jsonl").exists() else ""
     raw = [char for char in shown + log.replace("\n", "") if not char.isprintable()]
     lines = [line for line in shown.splitlines()[1:] if line.startswith("00:00")]
     return Learnt(f"{len(raw)} raw control characters, {len(lines)} forged lines", bool(raw or lines))

@@ -208,9 +208,9 @@ def test_the_line_is_there_while_the_work_goes_on_and_one_line_afterwards(anna, 
     assert seen[0][1] == ([], 0)  # who follows the ledger waits for the outcome
     entries, end = Journal(anna.path).since(seen[1][1][1])
     assert [entry.answer for entry in entries] == ["join.keys"]
-    assert end == anna.ledger_file.stat().st_size
+    assert end == (anna.path / "ledger.jsonl").stat().st_size
     assert [entry.begun for entry in Journal(anna.path).entries()] == [False, False]
-    assert anna.ledger_file.read_bytes().count(b"\n") == 4
+    assert (anna.path / "ledger.jsonl").read_bytes().count(b"\n") == 4
 
 
 def test_a_run_that_died_counts_as_one_of_the_day(anna, monkeypatch):

@@ -42,7 +42,7 @@ def test_a_folder_that_was_there_is_closed_too(tmp_path):
 
 
 def test_what_an_earlier_release_left_open_is_closed_when_the_site_starts(site):
-    open_files = [site.ledger_file, site.config_file, site.path / "site.log", site.identity_file]
+    open_files = [site.path / "ledger.jsonl", site.config_file, site.path / "site.log", site.identity_file]
     for file in open_files:
         file.touch()
         file.chmod(0o644)

@@ -66,6 +66,13 @@ def test_nothing_that_others_wrote_is_markup_in_either():
     assert "\x1b" not in page + shown
 
 
+def test_nothing_that_others_wrote_poses_as_a_line_of_ours():
+    forged = "moments\nseed     7"
+    shown = printed(Table(forged, [forged], [[forged]], aside=forged, notes=[forged]))
+    assert "seed     7" not in [line.strip() for line in shown.splitlines()]
+    assert shown.count("moments\\nseed     7") == 5
+
+
 def test_texts_are_without_emphasis():
     assert TABLE.texts == [["Ulm", "12"], ["✗ Bern", "3"], ["all", "15"]]
 

@@ -123,9 +123,7 @@ def report(
 
     The page is one file: no network, no other files. Only its owner can read it.
     """
-    from rich.markup import escape
-
-    from fedgeom.cli.screen import console
+    from fedgeom.cli.screen import console, tell
     from fedgeom.errors import InputError
     from fedgeom.report.page import write_page
 
@@ -133,7 +131,7 @@ def report(
         written = write_page(run, out, rows=rows)
     except OSError as error:
         raise InputError(f"the page of {run} could not be written: {error}") from error
-    console().print(f"page     {escape(str(written))}", soft_wrap=True)
+    tell(console(), f"page     {written}")
 
 
 def studio(

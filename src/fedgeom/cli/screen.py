@@ -13,7 +13,6 @@ from fedgeom.report.words import WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from rich.console import Console
     from rich.progress import Task, TaskID
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
 
     from fedgeom.data.validation import Finding, Level, Report
     from fedgeom.federation.coordinator import Event
+    from fedgeom.report.table import Cell
 
 MOST_LINES = 14
 """Methods with hundreds of rounds show the last ones."""
@@ -57,11 +57,13 @@ def complain(text: str, style: str = "red") -> None:
     Console(stderr=True, highlight=False, soft_wrap=True).print(Text(printable(text, lines=True), style=style))
 
 
-def say_where(out: Console, what: str, path: str | Path) -> None:
-    """Print where something was written, in one line that can be copied."""
-    from rich.markup import escape
+def tell(out: Console, *parts: str | Cell) -> None:
+    """Print one line, not broken, so that it can be copied; markup and line ends in it are shown, not obeyed."""
+    from rich.text import Text
 
-    out.print(f"{what:<8} {escape(str(path))}", soft_wrap=True)
+    from fedgeom.report.table import to_text
+
+    out.print(Text.assemble(*map(to_text, parts)), soft_wrap=True)
 
 
 def show_report(report: Report, out: Console) -> None:

@@ -228,9 +228,7 @@ class ScmaCode:
 
     def __post_init__(self) -> None:
         if not is_prime(self.modulus) or self.modulus >= 1 << MODULUS_BITS:
-            raise InputError(
-                f"modulus {self.modulus} is not a prime below 2**{MODULUS_BITS}; take one from modulus_for"
-            )
+            raise InputError(f"modulus {self.modulus} is not a prime below 2**{MODULUS_BITS}")
         if self.capacity < 1 or self.checks < 0 or not 1 <= self.bins < self.modulus:
             raise InputError(
                 f"got capacity={self.capacity}, checks={self.checks}, bins={self.bins}, modulus={self.modulus}; "

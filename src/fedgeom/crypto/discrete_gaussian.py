@@ -11,7 +11,7 @@ are written, which are off by 10⁻³⁴ in all (total variation): so much of δ
 σ² = σ₁² + a²σ₂², but for a factor between 1 - η and 1 + η: completing the square leaves a sum of a Gaussian of
 deviation s = aσ₁σ₂/σ over multiples of a, which by Poisson's summation formula is the same for all x but for
 η = 2·Σ exp(-2π²m²s²/a²) (the smoothing lemma of lattices; Micciancio and Walter 2017). With σ₁ = 1.65a and σ₂ ≥ 8, η is
-below 10⁻²¹ (`unevenness`): so little one number moves a loss of privacy, the logarithm of a ratio of chances.
+below 10⁻²¹ (see its tests): so little one number moves a loss of privacy, the logarithm of a ratio of chances.
 
 So no rounding shows in the distribution, by which noisy values of real numbers could betray more than is said (Mironov
 2012).
@@ -23,7 +23,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Sequence
 from decimal import Decimal, localcontext
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -134,17 +134,6 @@ def parts_of(sigma: float) -> list[tuple[float, int]]:
         found.append((SMOOTH * step, times))
         sigma, times = math.sqrt(sigma**2 - (SMOOTH * step) ** 2) / step, times * step
     return [*found, (sigma, times)]
-
-
-def unevenness(sigma: float) -> float:
-    """Return η: by what share, at most, the chance of a number differs from the definition; 0 for a single table."""
-    parts, whole, most = parts_of(sigma), sigma, 0.0
-    for (inner, times), (_, after) in pairwise(parts):
-        step, outer = after // times, math.sqrt(whole**2 - inner**2)  # outer: aσ₂
-        narrow = inner * outer / whole / step
-        most += 2.01 * math.exp(-2 * (math.pi * narrow) ** 2)
-        whole = outer / step
-    return 2 * most
 
 
 class DiscreteGaussian:

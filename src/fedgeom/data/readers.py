@@ -16,7 +16,6 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from fedgeom.arrays import Floats
 from fedgeom.data.anndata import read_h5ad
 from fedgeom.data.csv import read_csv, read_tsv
 from fedgeom.data.frames import read_parquet, with_text
@@ -66,7 +65,6 @@ __all__ = [
     "READERS",
     "Reader",
     "Table",
-    "read_rows",
     "read_site",
     "read_sites_from",
     "read_table",
@@ -177,14 +175,6 @@ def read_sites_from(
     return found
 
 
-def read_rows(
-    path: str | Path, *, columns: Columns | None = None, label: str | None = None
-) -> tuple[Floats, npt.NDArray[np.str_] | None]:
-    """Read a file's rows for prediction; ``label``, if given, is left out of them and returned beside them."""
-    table = read_table(path, columns=columns, label=label)
-    return table.X, table.y
-
-
 def read_table(
     path: str | Path,
     *,
@@ -194,10 +184,11 @@ def read_table(
     as_it_came: bool = False,
     text: bool = False,
 ) -> Table:
-    """Read a file's rows for prediction, with the names of its columns and rows; ``label`` as in `read_rows`.
+    """Read a file's rows for prediction, with the names of its columns and rows.
 
-    ``also`` names columns that are no features but wanted as text (`Table.also`). Its X are dense float64 rows, or
-    with ``as_it_came`` what the file holds: sparse, or of another type. ``text`` keeps columns of text.
+    ``label``, if given, is left out of the rows and returned beside them. ``also`` names columns that are no features
+    but wanted as text (`Table.also`). Its X are dense float64 rows, or with ``as_it_came`` what the file holds: sparse,
+    or of another type. ``text`` keeps columns of text.
     """
     file, ending = _existing(path)
     table = _table(file, ending, label, columns, also, text=text)

@@ -186,11 +186,6 @@ class SiteFolder:
         return self.path / "site.toml"
 
     @property
-    def ledger_file(self) -> Path:
-        """The site's own ledger: each question it was asked and each answer it gave."""
-        return self.path / "ledger.jsonl"
-
-    @property
     def node_key(self) -> Path:
         """The key by which Flower knows the site."""
         return self.path / "node.key"

@@ -87,14 +87,6 @@ class Timing:
         """How long all took."""
         return self.coordinator + sum(one.seconds for one in self.asked)
 
-    def by_kind(self) -> dict[str, tuple[int, float]]:
-        """Return for each kind of question how often it was asked and how many seconds that took."""
-        found: dict[str, tuple[int, float]] = {}
-        for one in self.asked:
-            count, seconds = found.get(one.kind, (0, 0.0))
-            found[one.kind] = count + 1, seconds + one.seconds
-        return found
-
     def __repr__(self) -> str:
         sent = sum(one.up + one.down for one in self.asked)
         return f"<Timing: {self.seconds:,.1f} s, {len(self.asked)} questions, {sent:,} bytes>"

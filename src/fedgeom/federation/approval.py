@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -59,10 +59,8 @@ def hash_terms(job: JobTerms) -> bytes:
     return fingerprint(b"terms", msgspec.msgpack.encode(job, order="sorted"))
 
 
-class Invitation(Question, frozen=True, kw_only=True):
+class Invitation(Question, kind="invitation"):
     """A question that says on what terms a run is held; a site that must be asked first answers it first."""
-
-    kind: ClassVar[str] = "invitation"
 
     def job(self, method: str) -> JobTerms:
         """Return the terms on which a run of a method is announced."""

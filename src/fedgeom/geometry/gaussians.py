@@ -99,30 +99,6 @@ def bhattacharyya(ours: Gaussians, others: Gaussians) -> Floats:
     return np.maximum(found, 0.0)
 
 
-def part_shares(whole: Gaussians, parts: Gaussians) -> Floats:
-    """Return for each Gaussian which shares of the parts make up its moments best, (len(whole), len(parts)).
-
-    Non-negative least squares of (1, μ, Σ + μμᵀ): moments of a mixture are the mixture of moments. Moments are taken in
-    the parts' common scale, about their common mean, so that no column outweighs the others; rows sum to 1.
-    """
-    from scipy.optimize import nnls  # slow to import
-
-    together = parts.merged(np.zeros(len(parts), np.intp), 1)
-    root = np.linalg.cholesky(together.covariances[0])
-
-    def moments(some: Gaussians) -> Floats:
-        means = np.linalg.solve(root, (some.means - together.means[0]).T).T
-        inner = np.linalg.solve(root, some.covariances)
-        spread = np.linalg.solve(root, inner.transpose(0, 2, 1))
-        upper = np.triu_indices(len(root))
-        squares = (spread + means[:, :, None] * means[:, None, :])[:, upper[0], upper[1]]
-        return np.column_stack([np.ones(len(some)), means, squares])
-
-    matrix, wanted = moments(parts).T, moments(whole)
-    shares = np.array([nnls(matrix, one)[0] for one in wanted])
-    return np.asarray(shares / np.maximum(shares.sum(axis=1, keepdims=True), 1e-12))
-
-
 PIECE = 8192
 """How many rows are added up at a time: they stay in the processor's cache, and no copy of a class is made."""
 

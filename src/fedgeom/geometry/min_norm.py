@@ -132,12 +132,6 @@ def line_search(first: float, between: float, second: float) -> float:
     return float(min(max((second - between) / apart, 0.0), 1.0))
 
 
-def squared_norm(gram: ArrayLike, weights: ArrayLike) -> float:
-    """Return ‖Σ p_k Δ_k‖²."""
-    p = np.asarray(weights, np.float64)
-    return float(p @ np.asarray(gram, np.float64) @ p)
-
-
 def _exact(V: Floats, ridge: float) -> Floats:
     """Return the optimum of Eq. 10 for V + ridge·I, as the answer of nonnegative least squares.
 

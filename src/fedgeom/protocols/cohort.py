@@ -64,7 +64,7 @@ def join(sites: Sites, method: Method) -> Cohort:
     rows, that is done before anything else; where they keep rows aside, the model is tested on them in the end.
     """
     planned = method.site.all_sums(method)  # type: ignore[attr-defined]
-    min_sites = int(getattr(method, "min_sites", 2))
+    min_sites = int(getattr(method, "min_sites", 2)) if sites.masked else 1  # one hides nothing in a plain run
     draw = draw_of(method)
     joined = invite(
         sites,

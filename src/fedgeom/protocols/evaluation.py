@@ -26,10 +26,9 @@ from fedgeom.privacy.mechanism import SumNoise
 from fedgeom.protocols.secure_sum.messages import SumQuestion
 
 
-class SumEvaluation(SumQuestion, frozen=True, kw_only=True):
+class SumEvaluation(SumQuestion, kind="evaluation.sum"):
     """Ask how often the model is right on the rows that a site kept aside."""
 
-    kind: ClassVar[str] = "evaluation.sum"
     answer_reveals: ClassVar[str] = (
         "masked; with all others: how many rows kept aside have which class and are given which, by the model, by the "
         "joint one and by models trained at each site alone (for two classes also by score), how many rows of each "

@@ -54,64 +54,52 @@ Last = SumResult | None
 Sealed = Annotated[bytes, msgspec.Meta(max_length=2**24)]
 
 
-class SealedColumns(Message, frozen=True, kw_only=True):
+class SealedColumns(Message, kind="prepare.sealed", harmless=True):
     """A site's columns and categories, sealed for the other sites."""
 
-    kind: ClassVar[str] = "prepare.sealed"
     reveals: ClassVar[str] = (
         "nothing to the coordinator; to the other sites the names of the site's columns, and of its categories those "
         "that its policy's min_rows_per_class lets it name"
     )
-    harmless: ClassVar[bool] = True
     columns: Sealed
 
 
-class SealColumns(Question, frozen=True, kw_only=True):
+class SealColumns(Question, kind="prepare.seal", answer=SealedColumns):
     """Bring a site its mail and ask for its sealed columns."""
 
-    kind: ClassVar[str] = "prepare.seal"
-    answer: ClassVar[type[Message]] = SealedColumns
     participants: Names
     letters: dict[Name, bytes]
 
 
-class ColumnsHeld(Message, frozen=True, kw_only=True):
+class ColumnsHeld(Message, kind="prepare.held", harmless=True):
     """A site has everybody's columns."""
 
-    kind: ClassVar[str] = "prepare.held"
     reveals: ClassVar[str] = f"how many categories there are in all, rounded up to a multiple of {SLOTS}"
-    harmless: ClassVar[bool] = True
     slots: Annotated[int, msgspec.Meta(ge=0, le=MOST_WORDS)]
     """0: there is no column of categories."""
 
 
-class HoldColumns(Question, frozen=True, kw_only=True):
+class HoldColumns(Question, kind="prepare.hold", answer=ColumnsHeld):
     """Bring a site everybody's sealed columns."""
 
-    kind: ClassVar[str] = "prepare.hold"
-    answer: ClassVar[type[Message]] = ColumnsHeld
     sealed: dict[Name, Sealed]
 
 
-class CountCategories(SumQuestion, frozen=True, kw_only=True):
+class CountCategories(SumQuestion, kind="prepare.categories", checked=True):
     """Ask which categories a site has and how many rows of each, masked, under numbers that only sites understand."""
 
-    kind: ClassVar[str] = "prepare.categories"
     answer_reveals: ClassVar[str] = (
         "masked; with all others: at how many sites and in how many rows each category occurs, without the words"
     )
-    checked: ClassVar[bool] = True
     lists: Key
     """A hash of the lists that were opened."""
     slots: Annotated[int, msgspec.Meta(ge=SLOTS, le=MOST_WORDS)]
 
 
-class JointColumns(Message, frozen=True, kw_only=True):
+class JointColumns(Message, kind="prepare.joint", harmless=True):
     """The columns that the run goes on with."""
 
-    kind: ClassVar[str] = "prepare.joint"
     reveals: ClassVar[str] = "the names of the joint columns, and the categories that enough sites and rows have"
-    harmless: ClassVar[bool] = True
     columns: Columns
 
     def __post_init__(self) -> None:
@@ -119,74 +107,60 @@ class JointColumns(Message, frozen=True, kw_only=True):
             raise ValueError("the joint columns do not fit together")
 
 
-class KeepColumns(Question, frozen=True, kw_only=True):
+class KeepColumns(Question, kind="prepare.keep", answer=JointColumns):
     """Show a site the counts of categories, where there are any, and ask for the joint columns."""
 
-    kind: ClassVar[str] = "prepare.keep"
-    answer: ClassVar[type[Message]] = JointColumns
     result: SumResult | None = None
 
 
-class SumCells(SumQuestion, frozen=True, kw_only=True):
+class SumCells(SumQuestion, kind="prepare.cells", checked=True):
     """Ask how many cells of each column have a number, and more counts of cells."""
 
-    kind: ClassVar[str] = "prepare.cells"
     answer_reveals: ClassVar[str] = (
         "masked; with all others: in how many rows, and at how many sites, columns have a value"
     )
-    checked: ClassVar[bool] = True
     last: Last = None
 
 
-class SumBins(SumQuestion, frozen=True, kw_only=True):
+class SumBins(SumQuestion, kind="prepare.bins", checked=True):
     """Ask how many numbers lie in bins around a quantile."""
 
-    kind: ClassVar[str] = "prepare.bins"
     answer_reveals: ClassVar[str] = (
         "masked; with all others: how many numbers of a column (or depths of rows) lie in bins around a quantile, and "
         "in the end the quantile, to the terms' bin width"
     )
-    checked: ClassVar[bool] = True
     last: Last = None
 
 
-class SumMoments(SumQuestion, frozen=True, kw_only=True):
+class SumMoments(SumQuestion, kind="prepare.moments", checked=True):
     """Ask for sums of columns and of their squares."""
 
-    kind: ClassVar[str] = "prepare.moments"
     answer_reveals: ClassVar[str] = (
         "masked; with all others: the sums of each column, or of its squares, over all rows"
     )
-    checked: ClassVar[bool] = True
     last: Last = None
 
 
-class SumProducts(SumQuestion, frozen=True, kw_only=True):
+class SumProducts(SumQuestion, kind="prepare.products", checked=True):
     """Ask for sums of products of two columns."""
 
-    kind: ClassVar[str] = "prepare.products"
     answer_reveals: ClassVar[str] = "masked; with all others: the covariances of all columns, over all rows"
-    checked: ClassVar[bool] = True
     last: Last = None
 
 
-class SumDirections(SumQuestion, frozen=True, kw_only=True):
+class SumDirections(SumQuestion, kind="prepare.directions", checked=True):
     """Ask for the covariance times some directions."""
 
-    kind: ClassVar[str] = "prepare.directions"
     answer_reveals: ClassVar[str] = "masked; with all others: the covariance of all columns times some directions"
-    checked: ClassVar[bool] = True
     last: Last = None
 
 
-class SumRanks(SumQuestion, frozen=True, kw_only=True):
+class SumRanks(SumQuestion, kind="prepare.ranks", checked=True):
     """Ask how a site ranks the columns."""
 
-    kind: ClassVar[str] = "prepare.ranks"
     answer_reveals: ClassVar[str] = (
         "masked; with all others: how many sites choose each column, and the sums of its ranks"
     )
-    checked: ClassVar[bool] = True
     last: Last = None
 
 
@@ -202,19 +176,15 @@ SUMS: dict[SumKind, type[SumPreparation]] = {
 }
 
 
-class RowsPrepared(Message, frozen=True, kw_only=True):
+class RowsPrepared(Message, kind="prepare.prepared", harmless=True):
     """A site has prepared its rows."""
 
-    kind: ClassVar[str] = "prepare.prepared"
     reveals: ClassVar[str] = "nothing: a receipt"
-    harmless: ClassVar[bool] = True
 
 
-class PrepareRows(Question, frozen=True, kw_only=True):
+class PrepareRows(Question, kind="prepare.rows", answer=RowsPrepared):
     """Show a site the last sum; it checks it and prepares its rows."""
 
-    kind: ClassVar[str] = "prepare.rows"
-    answer: ClassVar[type[Message]] = RowsPrepared
     last: SumResult | None = None
 
 

@@ -245,7 +245,7 @@ class SummingSite(Site[Mem]):
             raise ProtocolError("the site was asked before it joined")
         self._check_prepared(question)
         if not isinstance(question, SumQuestion):
-            if not isinstance(question, OWN_RULES):
+            if self.masked and not isinstance(question, OWN_RULES):
                 self._take_once(question)
             reply = super().answer(question)
             if isinstance(reply, MaskedVector | Contribution):

@@ -85,16 +85,16 @@ def to_terminal(*tables: Table) -> RenderableType:
         if parts:
             parts.append("")
         if table.title:
-            title = _text(Cell(table.title, "strong"))
-            parts.append(title.append_text(_text(Cell(f" ({table.aside})", "dim"))) if table.aside else title)
+            title = to_text(Cell(table.title, "strong"))
+            parts.append(title.append_text(to_text(Cell(f" ({table.aside})", "dim"))) if table.aside else title)
         grid = Grid(header_style="dim", box=None, pad_edge=False, show_header=any(table.head))
         for at, name in enumerate(table.head):
             justify: Literal["left", "right"] = "right" if at in table.right else "left"
-            grid.add_column(_text(Cell(name)), justify=justify, overflow="fold")
+            grid.add_column(to_text(name), justify=justify, overflow="fold")
         for row in table.rows:
-            grid.add_row(*(_text(_cell(one)) for one in row))
+            grid.add_row(*(to_text(one) for one in row))
         parts.append(grid)
-        parts += [_text(_cell(note, "dim")) for note in table.notes]
+        parts += [to_text(_cell(note, "dim")) for note in table.notes]
     return Group(*parts)
 
 
@@ -113,11 +113,15 @@ def _cell(one: str | Cell, style: Style = "") -> Cell:
     return one if isinstance(one, Cell) else Cell(one, style)
 
 
-def _text(cell: Cell) -> Text:
-    """Return a text on which a terminal can do nothing but show it: rich lets escape sequences through."""
+def to_text(one: str | Cell) -> Text:
+    """Return one line with which a terminal can do nothing but show it.
+
+    Rich lets escape sequences through, and a line end would let what others wrote pose as lines of ours.
+    """
     from rich.text import Text  # slow to import, and only commands print
 
-    return Text(printable(cell.text, lines=True), style=TERMINAL[cell.style])
+    cell = _cell(one)
+    return Text(printable(cell.text), style=TERMINAL[cell.style])
 
 
 def _html(table: Table, at: int, cell: Cell, *, top: bool = False) -> str:

@@ -122,11 +122,6 @@ def stop(place: Place, run: str) -> None:
         os.kill(msgspec.json.decode(file.read_bytes(), type=Launch).pid, 15)
 
 
-def log_file(place: Place, run: str) -> Path:
-    """Return where a run's process writes what it says."""
-    return place.launches / f"{run}.log"
-
-
 def launch_submit(place: Place, study: str) -> str:
     """Submit a study to the coordinator whose folder this is; return the name of its run."""
     job = new_job(CoordinatorFolder(place.path), place.study(study))

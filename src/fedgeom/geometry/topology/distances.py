@@ -138,8 +138,6 @@ def _check_diagram(diagram: ArrayLike, name: str) -> Floats:
     return pairs
 
 
-__all___barycentres = ["barycentre", "barycentre_cost", "diagram_closeness", "site_barycentre"]
-
 _ROUNDS = 100
 """Each round lowers the sum, and there are finitely many ways to match: it ends long before."""
 

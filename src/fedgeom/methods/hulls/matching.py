@@ -88,28 +88,14 @@ def hull_gaps(hulls: Sequence[Floats], *, c: float = 1.0) -> Floats:
     return np.asarray((one_way + one_way.T) / 2)
 
 
-def hull_affinity(
-    hulls: Sequence[Floats],
-    owners: ArrayLike | None = None,
-    *,
-    c: float = 1.0,
-    duplicate_start: bool = False,
-    same_site: float = 0.01,
+def affinity_from_distances(
+    distances: Floats, owners: ArrayLike | None = None, *, same_site: float = 0.01
 ) -> Floats:
-    """Give the edge weights 1/d_G of the graph of hulls (Section 5.6), with zeros on the diagonal.
+    """Turn the distances of Eq. 8 into the edge weights 1/d_G of the graph of hulls (Section 5.6), 0 on the diagonal.
 
     Hulls that coincide get the weight 10/d, d being the smallest distance above zero. Hulls of one site get
     ``same_site`` times the smallest weight, which all but rules out that they share a group (Appendix I.2).
     """
-    return affinity_from_distances(
-        hull_distances(hulls, c=c, duplicate_start=duplicate_start), owners, same_site=same_site
-    )
-
-
-def affinity_from_distances(
-    distances: Floats, owners: ArrayLike | None = None, *, same_site: float = 0.01
-) -> Floats:
-    """Turn the distances of Eq. 8 into the weights of `hull_affinity`."""
     off_diagonal = ~np.eye(len(distances), dtype=bool)
     positive = distances[off_diagonal & (distances > 0)]
     nearest = float(positive.min()) if positive.size else 10.0

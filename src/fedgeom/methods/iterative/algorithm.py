@@ -18,7 +18,7 @@ from fedgeom.data.sites import SiteData
 from fedgeom.data.validation import Finding, unscaled
 from fedgeom.errors import InputError
 from fedgeom.federation.coordinator import Sites
-from fedgeom.federation.method import Method, Plain
+from fedgeom.federation.method import Method
 from fedgeom.federation.model import Model
 from fedgeom.federation.plan import Ask, Plan, Shape, Sum, longest_names
 from fedgeom.federation.policy import Policy
@@ -27,7 +27,6 @@ from fedgeom.federation.site import Site
 from fedgeom.methods.iterative.group_training import AgreeInGroups, GroupedConversation
 from fedgeom.methods.iterative.messages import Finish, Finished, Masked, TrainGroup, TrainMasked, TrainOpen, Update
 from fedgeom.methods.iterative.model import TrainedModel
-from fedgeom.methods.iterative.plain import simulate
 from fedgeom.methods.iterative.private import bounds
 from fedgeom.methods.iterative.settings import TrainingRule
 from fedgeom.methods.iterative.setup import AgreeOnScale, check_together
@@ -92,10 +91,6 @@ class Algorithm(TrainingRule, Method):
         for number in range(self.rounds):
             found += [frozenset(self.drawn(names, seed, number))] * self.sums_in(number)
         return found + [everyone] * (self.holdout is not None)
-
-    def plain(self, sites: Sequence[SiteData], seed: int = 0) -> Plain:
-        """Train as a run does when no site is lost, in one process and without messages."""
-        return simulate(self, sites, seed)
 
     def check_together(self, sites: Sequence[SiteData]) -> None:
         """Refuse sites whose tables do not fit together, before anything is sent."""

@@ -12,7 +12,7 @@ import numpy as np
 from fedgeom.arrays import Floats
 from fedgeom.crypto.keys import fingerprint
 from fedgeom.errors import ProtocolError, TooFewSitesError
-from fedgeom.federation.messages import Message, Names, Question
+from fedgeom.federation.messages import Names, Question
 from fedgeom.federation.plan import Ask, Plan, Shape, Steps, Sum
 from fedgeom.federation.site import answers
 from fedgeom.methods.iterative import setup
@@ -30,38 +30,35 @@ from fedgeom.protocols.site import Contribution
 GroupNumber = Annotated[int, msgspec.Meta(ge=0)]
 
 
-class SumGroupColumns(SumQuestion, frozen=True, kw_only=True):
+class SumGroupColumns(
+    SumQuestion,
+    kind="train.group-columns",
+    fraction_bits=setup.FRACTION_BITS,
+    reals=True,
+    checked=True,
+    in_groups=True,
+):
     """Ask for masked sums over the columns of one group's sites."""
 
-    kind: ClassVar[str] = "train.group-columns"
     answer_reveals: ClassVar[str] = (
         "masked; with all others of its drawn group: the group's number of rows, mean and variance of each column"
     )
-    fraction_bits: ClassVar[int] = setup.FRACTION_BITS
-    reals: ClassVar[bool] = True
-    checked: ClassVar[bool] = True
-    in_groups: ClassVar[bool] = True
     group: GroupNumber
 
 
-class SumGroupRows(SumQuestion, frozen=True, kw_only=True):
+class SumGroupRows(SumQuestion, kind="train.group-rows", checked=True, in_groups=True):
     """Ask for how many rows a site has, masked among its group."""
 
-    kind: ClassVar[str] = "train.group-rows"
     answer_reveals: ClassVar[str] = "masked; with all others of its drawn group: the group's number of rows"
-    checked: ClassVar[bool] = True
-    in_groups: ClassVar[bool] = True
     group: GroupNumber
 
 
 GroupSums = Annotated[tuple[GroupSum, ...], msgspec.Meta(max_length=500)]
 
 
-class BeginGroups(Question, frozen=True, kw_only=True):
+class BeginGroups(Question, kind="train.begin-groups", answer=Ready):
     """Tell a site the classes and the groups' sums, from which it works out the common scale itself."""
 
-    kind: ClassVar[str] = "train.begin-groups"
-    answer: ClassVar[type[Message]] = Ready
     classes: Names
     columns: GroupSums = ()
     """What came of `SumGroupColumns`; empty where the site scales by itself, or not at all."""
@@ -130,7 +127,7 @@ def agree_in_groups(groups: SiteGroups, settings: TableSettings) -> tuple[Agreed
     begin = BeginGroups(classes=classes, columns=tuple(summed), rows=tuple(counted))
     left = [name for name in cohort.left if not any(name in groups.all[at] for at in groups.dropped)]
     ready = cohort.sites.ask(begin, of=left, expect=Ready)
-    ready.need(settings.min_sites, "that they are ready to train")
+    ready.need(cohort.min_sites, "that they are ready to train")
     cohort.lost_since(ready)
     told, rows = hash_groups(begin), rows_of_groups(begin)
     scale = setup.fixed_scale(settings.scale, columns)

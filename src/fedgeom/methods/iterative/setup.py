@@ -25,6 +25,7 @@ from fedgeom.memo import memoize_last
 from fedgeom.methods.iterative.messages import Masked
 from fedgeom.methods.iterative.settings import TableSettings, TrainingRule
 from fedgeom.protocols.cohort import Cohort
+from fedgeom.protocols.fixed_point import fixed_sum
 from fedgeom.protocols.names import AgreeOnNames, LabelNames, agree_on_names
 from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
 from fedgeom.protocols.site import Contribution, SummingPart
@@ -102,41 +103,45 @@ def scale_from(sums: Floats) -> tuple[Floats, Floats]:
     return centre, np.sqrt(np.where(variance > noise, variance, 1.0))
 
 
+def scales(settings: TableSettings, sites: Sequence[SiteData]) -> list[tuple[Floats, Floats]]:
+    """Return what is taken off the columns of each of some tables in one process, and what they are divided by.
+
+    Returns for each site two of (columns,), f8.
+    """
+    fixed = fixed_scale(settings.scale, sites[0].shape[1])
+    if fixed is not None:
+        return [fixed] * len(sites)
+    sums = [site_sums(site) for site in sites]
+    if settings.scale == "site":
+        return [scale_from(one) for one in sums]
+    return [scale_from(fixed_sum(sums, fraction_bits=FRACTION_BITS))] * len(sites)
+
+
 FARTHEST = 1e6
 """No row is that many deviations away from the mean; farther ones would overflow in training."""
 
 
-class SumColumns(SumQuestion, frozen=True, kw_only=True):
+class SumColumns(SumQuestion, kind="train.columns", fraction_bits=FRACTION_BITS, reals=True, checked=True):
     """Ask for masked sums over the columns, from which all sites get one common scale."""
 
-    kind: ClassVar[str] = "train.columns"
     answer_reveals: ClassVar[str] = "masked; with all others: the number of rows, mean and variance of each column"
-    fraction_bits: ClassVar[int] = FRACTION_BITS
-    reals: ClassVar[bool] = True
-    checked: ClassVar[bool] = True
 
 
-class SumRows(SumQuestion, frozen=True, kw_only=True):
+class SumRows(SumQuestion, kind="train.rows", checked=True):
     """Ask for how many rows a site has, masked: sites must know the whole before they give their shares of it."""
 
-    kind: ClassVar[str] = "train.rows"
     answer_reveals: ClassVar[str] = "masked; with all others: the number of rows"
-    checked: ClassVar[bool] = True
 
 
-class Ready(Message, frozen=True, kw_only=True):
+class Ready(Message, kind="train.ready", harmless=True):
     """A site is ready to train."""
 
-    kind: ClassVar[str] = "train.ready"
     reveals: ClassVar[str] = "nothing: a receipt"
-    harmless: ClassVar[bool] = True
 
 
-class Begin(Question, frozen=True, kw_only=True):
+class Begin(Question, kind="train.begin", answer=Ready):
     """Tell a site the classes and the columns' sums, from which it works out the common scale itself."""
 
-    kind: ClassVar[str] = "train.begin"
-    answer: ClassVar[type[Message]] = Ready
     classes: Names
     columns: SumResult | None = None
     """What came of `SumColumns`; None where the site scales by itself, or not at all."""
@@ -196,7 +201,7 @@ def agree(cohort: Cohort, settings: TableSettings) -> Agreed:
     rows = cohort.sum_checked(SumRows(), length=1) if settings.sums_rows else None
     begin = Begin(classes=classes, columns=sums, rows=rows)
     ready = cohort.sites.ask(begin, of=cohort.left, expect=Ready)
-    ready.need(settings.min_sites, "that they are ready to train")
+    ready.need(cohort.min_sites, "that they are ready to train")
     cohort.lost_since(ready)
     told, whole = hash_agreed(begin), total_rows(begin)
     fixed = fixed_scale(settings.scale, columns)

@@ -23,10 +23,9 @@ from fedgeom.methods.iterative.messages import Leaves, RoundNumber
 from fedgeom.methods.ptopofl.settings import TopoSettings
 
 
-class Description(Message, frozen=True, kw_only=True):
+class Description(Message, kind="topo.description"):
     """The shape of a site's rows; empty arrays stand for what was not asked for."""
 
-    kind: ClassVar[str] = "topo.description"
     reveals: ClassVar[str] = "a summary of the shape of this site's rows"
     descriptor: Array
     """(48,), f8: φ_k, the numbers of Appendix B, of all rows."""
@@ -40,11 +39,9 @@ class Description(Message, frozen=True, kw_only=True):
     """The share of the spanning tree's edges that join rows of different labels."""
 
 
-class Describe(Question, frozen=True, kw_only=True):
+class Describe(Question, kind="topo.describe", answer=Description):
     """Ask for the descriptor."""
 
-    kind: ClassVar[str] = "topo.describe"
-    answer: ClassVar[type[Message]] = Description
     answer_reveals: ClassVar[str] = (
         "the shape of this site's rows (where the terms say activations: of what an untrained network makes of them), "
         "not hidden from the coordinator: 48 numbers (Betti curves, entropies, amplitudes and counts of H0 and H1), "
@@ -54,11 +51,9 @@ class Describe(Question, frozen=True, kw_only=True):
     round: RoundNumber
 
 
-class DescribeActivations(Question, frozen=True, kw_only=True):
+class DescribeActivations(Question, kind="topo.describe.activations", answer=Description):
     """Give a site the joint model and ask for the shape of what its body makes of the rows."""
 
-    kind: ClassVar[str] = "topo.describe.activations"
-    answer: ClassVar[type[Message]] = Description
     answer_reveals: ClassVar[str] = (
         "the shape of this site's activations, not hidden from the coordinator: 48 numbers as of rows, but of a "
         "function of the rows that the coordinator chose with the model it gave; a trained one tells classes apart, so "
@@ -70,11 +65,9 @@ class DescribeActivations(Question, frozen=True, kw_only=True):
     """A hash of the classes and the scale that all sites were told (`Agreed.hash`)."""
 
 
-class DescribePrivately(Question, frozen=True, kw_only=True):
+class DescribePrivately(Question, kind="topo.describe.private", answer=Description):
     """Ask for a differentially private descriptor."""
 
-    kind: ClassVar[str] = "topo.describe.private"
-    answer: ClassVar[type[Message]] = Description
     answer_reveals: ClassVar[str] = (
         "48 numbers on the shape of this site's rows with noise: (ε, δ)-differentially private for one row, with the "
         "ε and δ of the run's terms"

@@ -17,8 +17,8 @@ from fedgeom.data.sites import SiteData
 from fedgeom.data.validation import check_columns, check_known_labels, check_table
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.coordinator import Sites
-from fedgeom.federation.messages import LARGEST_MESSAGE, Array, Key, Message, Names, Question
-from fedgeom.federation.method import Method, Plain
+from fedgeom.federation.messages import LARGEST_MESSAGE, Array, Key, Names, Question
+from fedgeom.federation.method import Method
 from fedgeom.federation.model import Model
 from fedgeom.federation.plan import Ask, Plan, Shape, Sum
 from fedgeom.federation.preparation import Preparation
@@ -49,45 +49,37 @@ from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
 from fedgeom.protocols.site import Contribution, SecureMemory, SummingSite
 
 
-class TakeBase(Question, frozen=True, kw_only=True):
+class TakeBase(Question, kind="ridge-update.base", answer=SolutionTaken):
     """Give a site what the features were made from, and hashes of the sums; the terms say what stands for them."""
 
-    kind: ClassVar[str] = "ridge-update.base"
-    answer: ClassVar[type[Message]] = SolutionTaken
     made: Annotated[bytes, msgspec.Meta(max_length=2**26)]
     hashes: Annotated[tuple[Key, ...], msgspec.Meta(max_length=MOST_PARTS)]
 
 
-class SumChange(SumQuestion, frozen=True, kw_only=True):
+class SumChange(SumQuestion, kind="ridge-update.counts", checked=True):
     """Ask how many rows of each class are added and how many are taken out, masked."""
 
-    kind: ClassVar[str] = "ridge-update.counts"
     answer_reveals: ClassVar[str] = (
         "masked; with all others, to everybody: how many rows of each class are added and taken out"
     )
-    checked: ClassVar[bool] = True
     classes: Names
 
 
-class SumChangedGram(SumQuestion, frozen=True, kw_only=True):
+class SumChangedGram(SumQuestion, kind="ridge-update.gram", checked=True):
     """Ask for a part of the masked products of features: those of rows added, less those of rows taken out."""
 
-    kind: ClassVar[str] = "ridge-update.gram"
     answer_reveals: ClassVar[str] = (
         "masked; with all others, to everybody: by how much the sums of products of features change. It is the sum "
         "over the changed rows alone, which only the other sites' changes hide"
     )
-    checked: ClassVar[bool] = True
     counts: SumResult
     """How many rows change."""
     part: Annotated[int, msgspec.Meta(ge=0, lt=MOST_PARTS)]
 
 
-class CheckUpdate(Question, frozen=True, kw_only=True):
+class CheckUpdate(Question, kind="ridge-update.check", answer=SolutionTaken):
     """Show the sites a part of the sum from before and of the change; after the last they have the new model."""
 
-    kind: ClassVar[str] = "ridge-update.check"
-    answer: ClassVar[type[Message]] = SolutionTaken
     number: Annotated[int, msgspec.Meta(ge=0, lt=MOST_PARTS)]
     before: Array
     """(numbers,), f8"""
@@ -410,23 +402,6 @@ class RidgeUpdate(UpdateSettings, Method):
         assert self.classes is not None
         final = turned(found.weights, by)
         return RidgeModel.made(self.classes, self.maps, ground, final, found.alpha, made.temperature)
-
-    def plain(self, sites: Sequence[SiteData], seed: int = 0) -> Plain:
-        """Compute the same in one place."""
-        before = self.before
-        assert self.classes is not None
-        plan = FeatureProblem(self, before.made.seed, (1, 1), sites[0].shape[1], len(self.classes))
-        ground, at = before.made.fit.finished(plan), starts(plan.width, plan.classes)
-        place, total = {name: code for code, name in enumerate(self.classes)}, np.concatenate(before.parts)
-        for site in sites:
-            codes, signs = np.array([place[str(one)] for one in site.y.tolist()], np.int64), signs_of(site)
-            for sign in (1, -1):
-                rows = np.flatnonzero(signs == sign)
-                features = features_of(rows_of(site)[rows], plan, ground)
-                total += sign * packed_gram(features, codes[rows], plan.classes, plan.width)
-        parts = [total[at[first] : at[last]] for first, last in gram_parts(self, plan.width, plan.classes)]
-        model = self._model(self._solve(parts, plan), plan, parts)
-        return Plain(model.with_preparation(before.made.preparation()))
 
 
 RidgeUpdate.name = "ridge-update"  # said here, so that it is in no list of methods: `Run.update` alone makes it

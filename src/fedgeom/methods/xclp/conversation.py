@@ -166,7 +166,7 @@ class Propagation:
         }
         found = cohort.sites.ask(questions, expect=Rows)
         cohort.joined.delivered(found)
-        found.need(self.settings.min_sites, "how many rows they have")
+        found.need(cohort.min_sites, "how many rows they have")
         return {name: answer.labelled.numpy().astype(bool).ravel() for name, answer in found.items()}
 
     def _collected(

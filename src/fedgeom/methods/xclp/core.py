@@ -26,22 +26,6 @@ from fedgeom.data.validation import Collector, check_class_sizes, check_finite, 
 from fedgeom.errors import InputError
 from fedgeom.federation.policy import Policy
 
-__all___scores = [
-    "ABSTAIN",
-    "GRID",
-    "class_weights",
-    "code_confidence",
-    "confidence_level",
-    "is_labelled",
-    "keep_known",
-    "label_text",
-    "labels_and_confidence",
-    "normalise_classes",
-    "one_hot",
-    "shares",
-]
-
-
 ABSTAIN = -1
 """The label of a row that no label reaches."""
 
@@ -446,18 +430,6 @@ def finish(Z: Floats, setting: Setting, counts: Floats, prior: SitePrior | None)
         scores = normalise_classes(Z, counts) if setting.classes == "to sum one" else Z
     codes, confidence = labels_and_confidence(scores)
     return Labelled(codes, confidence, scores, prior)
-
-
-def rescale_confidence(found: Labelled, joint: tuple[int, Floats] | None, known: Ints) -> Labelled:
-    """Label and weigh rows as the reference code does, by the largest confidence of all sites and the labels' counts.
-
-    joint: a number and (classes,), f8; None: rows stay as they are. known (rows,): the label of those that have one,
-    which they keep, else -1.
-    """
-    if joint is None:
-        return found
-    confidence = code_confidence(found.scores, *joint, known)
-    return replace(found, codes=keep_known(found.codes, known), confidence=confidence)
 
 
 def shared_seed(seed: bytes | int) -> bytes:

@@ -33,7 +33,7 @@ from fedgeom.methods.xclp.labels import XclpPart
 from fedgeom.methods.xclp.messages import Begin, CountRows, FirstLetters, Hashing, PairLetters, PassOn, Rows
 from fedgeom.methods.xclp.settings import Comparison, XclpSettings
 from fedgeom.protocols.cohort import Cohort
-from fedgeom.protocols.hamming import PackedBits, Variant, open_shares, plain_distances, variant
+from fedgeom.protocols.hamming import OpenDistances, PackedBits, Variant, open_shares, plain_distances, variant
 from fedgeom.protocols.pairwise import asks_first, deliver, open_from, seal_for
 from fedgeom.protocols.secure_sum.rules import drawn_groups, own_group
 
@@ -309,6 +309,11 @@ def hashing_of(settings: XclpSettings, seed: int) -> Hashing:
     return Hashing(bits=settings.bits, flip=float(settings.flip), comparison=settings.hamming, seed=projection)
 
 
+def comparison(name: str, *, masked: bool) -> Variant:
+    """Return how rows are compared: as the terms say, in a plain run openly."""
+    return variant(name) if masked else OpenDistances()
+
+
 def compare(settings: XclpSettings, cohort: Cohort, rows: dict[str, int], round: int = 0) -> Distances:
     """Let every two sites compare their rows; return the distances by pair, the one who asked first."""
     talk = _Comparison(settings, cohort, rows, hashing_of(settings, cohort.sites.seed), round)
@@ -322,7 +327,7 @@ class _Comparison:
 
     def __init__(self, settings: XclpSettings, cohort: Cohort, rows: dict[str, int], hashing: Hashing, round: int):
         self._settings, self._sites, self._rows = settings, cohort.sites, rows
-        self._hashing, self._round = hashing, round
+        self._hashing, self._round, self._min_sites = hashing, round, cohort.min_sites
         self._alive, self._found = set(rows), Distances()
         self._waiting: dict[tuple[str, str], npt.NDArray[Any]] = {}
         """Shares whose other half has not come yet, by sender and partner."""
@@ -331,7 +336,7 @@ class _Comparison:
         """Let the pairs of a wave compare their rows; in the first, each site's own rows are compared as well."""
         first = self._sites.ask(self._begin(wave, partners), expect=FirstLetters)
         if not wave:
-            first.need(self._settings.min_sites, "with first letters")
+            first.need(self._min_sites, "with first letters")
             for name, answer in first.items():
                 self._found[name, name] = _square(answer.own.numpy(), self._rows[name])
         self._alive -= set(first.missing)
@@ -374,7 +379,7 @@ class _Comparison:
         (asker, one), (helper, two) = (name, share), (partner, other)
         if not asks_first(name, partner):
             (asker, one), (helper, two) = (helper, two), (asker, one)
-        group = variant(self._settings.hamming).group
+        group = comparison(self._settings.hamming, masked=self._sites.masked).group
         self._found[asker, helper] = open_shares(one, two, self._settings.bits, group).astype(np.uint16)
 
     def distances(self) -> Distances:
@@ -478,6 +483,9 @@ class Comparing(XclpPart[ComparingMemory]):
         wanted = np.ones(len(self.site.data), bool) if ask.hide else is_labelled(self.site.table.y)
         return Rows(labelled=Array.of(wanted.astype(np.uint8)))
 
+    def _variant(self, hashing: Hashing) -> Variant:
+        return comparison(hashing.comparison, masked=self.site.masked)
+
     @property
     def _purpose(self) -> bytes:
         """What letters are sealed for: a partner that was told to make other features cannot open them."""
@@ -517,7 +525,7 @@ class Comparing(XclpPart[ComparingMemory]):
         if not set(now) <= set(ask.partners):
             raise ProtocolError("the partners of this wave are not among those that were announced")
         self._check_wave(ask.wave, now)
-        how, letters = variant(ask.hashing.comparison), {}
+        how, letters = self._variant(ask.hashing), {}
         most = self.site.policy.max_message_bytes
         if self._largest(ask, now) > most:  # how large would tell how many rows there are
             raise ProtocolError(
@@ -616,7 +624,7 @@ class Comparing(XclpPart[ComparingMemory]):
 
     def _check_letters(self, ask: PassOn) -> None:
         """Refuse letters whose answers would be larger than the policy allows, before any is computed."""
-        how, rows, total = variant(ask.hashing.comparison), len(self.site.data), 0
+        how, rows, total = self._variant(ask.hashing), len(self.site.data), 0
         for partner in ask.letters:
             if partner in self.memory.pairs:
                 theirs = self.memory.pairs[partner].theirs
@@ -636,7 +644,7 @@ class Comparing(XclpPart[ComparingMemory]):
 
     def _turn(self, partner: str, ask: PassOn, sealed: bytes, mine: PackedBits) -> None:
         """Answer a partner's letter, once."""
-        memory, how = self.memory, variant(ask.hashing.comparison)
+        memory, how = self.memory, self._variant(ask.hashing)
         pair = memory.pairs[partner]
         if not pair.said or ask.number < max(pair.said):
             raise ProtocolError(f"no letter from {partner!r} is expected any more")

@@ -14,7 +14,6 @@ from fedgeom.data.sites import SiteData
 from fedgeom.data.validation import Finding, check_columns
 from fedgeom.errors import InputError
 from fedgeom.federation.messages import Question
-from fedgeom.federation.method import Plain
 from fedgeom.federation.plan import ANY_SHAPE, Ask, Plan, Shape, Sum, only_steps
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.site import Site
@@ -198,9 +197,3 @@ class XCLPTraining(XclpTrainingSettings, Algorithm):
     def normalise_labels(self, site: SiteData) -> SiteData:
         """Return the site with "" where the label is -1, None or NaN."""
         return mark_unlabelled(site)
-
-    def plain(self, sites: Sequence[SiteData], seed: int = 0) -> Plain:
-        """Train as a run does when no site is lost, in one process and without messages."""
-        from fedgeom.methods.xclp_training.plain import simulate  # scipy.sparse: half a second
-
-        return simulate(self, sites, seed)

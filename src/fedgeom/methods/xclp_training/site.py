@@ -86,19 +86,15 @@ class HalvedEffort(Effort):
             yield np.concatenate([first, order[place * half : end]])
 
 
-class Embedded(Message, frozen=True, kw_only=True):
+class Embedded(Message, kind="semi.embedded", harmless=True):
     """A site has the model and knows its rows' features."""
 
-    kind: ClassVar[str] = "semi.embedded"
     reveals: ClassVar[str] = "nothing: a receipt"
-    harmless: ClassVar[bool] = True
 
 
-class Embed(Question, frozen=True, kw_only=True):
+class Embed(Question, kind="semi.embed", answer=Embedded):
     """Give a site the model of a round, whose features of its rows are compared (line 6 of Algorithm 2)."""
 
-    kind: ClassVar[str] = "semi.embed"
-    answer: ClassVar[type[Message]] = Embedded
     round: RoundNumber
     given: Leaves
     agreed: Key

@@ -404,6 +404,8 @@ def check_group_sums(site: Any, sums: Sequence[GroupSum], ask: type[SumQuestion]
     ``fields`` are those of the question. Those that are missing were dropped: the coordinator can leave sites out, but
     show no other sum.
     """
+    if not site.masked:  # a plain run's sums have no tags
+        return
     joined, groups = site.joining.memory, drawn_groups(site)
     numbers = [one.group for one in sums]
     if numbers != sorted(set(numbers)) or len(numbers) < LEAST_GROUPS or numbers[-1] >= len(groups):
