@@ -32,7 +32,6 @@ from fedgeom.federation.plan import (
     Sum,
     blank_bytes,
     bytes_size,
-    longest_names,
     map_size,
     only_steps,
     text_size,
@@ -276,6 +275,8 @@ class Walk:
     ) -> None:  # fmt: skip
         """Write down a question and its answer; ``down`` and ``up`` are bytes that they have besides."""
         asked = self.shape.sites if to is None else to
+        if self.shape.site:
+            asked = tuple(name for name in asked if name == self.shape.site)
         if not asked:
             return
         sent = self._framed(question, down, asked)
@@ -423,7 +424,7 @@ class Walk:
         names, n = self.shape.sites, self.shape.n_sites
         to = step.to or names
         length = step.length + (WORDS if question.checked else 0)
-        some = longest_names(names, len(to)) if step.bound else to  # as messages name those in the sum
+        some = self.shape.some(len(to)) if step.bound else to  # as messages name those in the sum
         ticket = Ticket(
             round=number, modulus=str(step.modulus), members=names, participants=some, question_hash=KEY
         )

@@ -20,7 +20,7 @@ from fedgeom.errors import InputError
 from fedgeom.federation.coordinator import Sites
 from fedgeom.federation.method import Method
 from fedgeom.federation.model import Model
-from fedgeom.federation.plan import Ask, Plan, Shape, Sum, longest_names
+from fedgeom.federation.plan import Ask, Plan, Shape, Sum
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.site import Site
@@ -147,7 +147,7 @@ class Algorithm(TrainingRule, Method):
             decides = "clusters are found when the sites have joined"
             groups = (shape.sites,) * self.groups
         else:
-            groups = (longest_names(shape.sites, self.count_drawn(shape.n_sites)),)
+            groups = (shape.some(self.count_drawn(shape.n_sites)),)
         for group in groups:
 
             def masked(number: int, group: tuple[str, ...] = group) -> Masked:
