@@ -93,6 +93,27 @@ def test_in_groups_bounds_hold(method: Method) -> None:
     held(method, tuple(f"s{at}" for at in range(9))).check()
 
 
+UNEVEN = ("a", "a very long name of a hospital", "bb", "ccc", "dddd", "e", "f", "gg", "h", "i", "zzzzzz")
+
+
+@pytest.mark.parametrize("by", ["sites", "seed"])
+@pytest.mark.parametrize("name", ["fedavg", "moments"])
+def test_groups_of_different_sizes_and_names_that_are_not_equally_long(name: str, by: str) -> None:
+    groups = {"name": "groups", "groups": 3, "drawn_by": by}
+    method: Method = fedgeom.FedAvg(aggregation=groups, **FEW)
+    if name == "moments":
+        method = fedgeom.Moments(space="euclidean", aggregation=groups)
+    found = held(method, UNEVEN)
+    found.check()
+    assert any(one.bound for one in found.told.exchanges) == (by == "sites")
+
+
+def test_where_a_share_of_the_sites_trains_bounds_hold() -> None:
+    found = held(fedgeom.FedAvg(share=0.5, min_sites=3, **FEW), UNEVEN)
+    found.check()
+    assert {one.sites for one in found.told.exchanges if one.kind == "train.masked"} == {6}
+
+
 def test_images_too() -> None:
     rng = np.random.default_rng(0)
     labels = np.arange(60) % 2

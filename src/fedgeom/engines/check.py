@@ -66,7 +66,7 @@ def planned_sizes(method: Method, data: Sequence[SiteData], policy: Policy, seed
     shape = shape_of(method, data, policy, seed)
     foreseen = costs_of(method, replace(shape, tables=()))
     sizes = _sizes(foreseen)
-    known = max(max(one.up, one.down) for one in foreseen.exchanges if not one.bound)
+    known = max(one.largest for one in foreseen.exchanges if not one.bound)
     if sizes.largest < min(policy.max_message_bytes, ANNOUNCED) or known > policy.max_message_bytes:
         return sizes
     return _sizes(costs_of(method, shape))

@@ -275,6 +275,8 @@ class Walk:
     ) -> None:  # fmt: skip
         """Write down a question and its answer; ``down`` and ``up`` are bytes that they have besides."""
         asked = self.shape.sites if to is None else to
+        if self.shape.site:
+            asked = tuple(name for name in asked if name == self.shape.site)
         if not asked:
             return
         sent = self._framed(question, down, asked)
@@ -422,7 +424,10 @@ class Walk:
         names, n = self.shape.sites, self.shape.n_sites
         to = step.to or names
         length = step.length + (WORDS if question.checked else 0)
-        ticket = Ticket(round=number, modulus=str(step.modulus), members=names, participants=to, question_hash=KEY)
+        some = self.shape.some(len(to)) if step.bound else to  # as messages name those in the sum
+        ticket = Ticket(
+            round=number, modulus=str(step.modulus), members=names, participants=some, question_hash=KEY
+        )
         made = msgspec.structs.replace(question, ticket=ticket)
         near = min(self.peers + 1, len(to))
         masked = MaskedVector(vector=words(length), signature=SIGNATURE)
@@ -438,11 +443,11 @@ class Walk:
         # Where those in a sum hold too few shares, the others are asked for theirs; of many sites, some may be.
         enough = near >= self._needed and n <= COMPLETE_UP_TO
         others = () if enough or len(to) == n else tuple(name for name in names if name not in to)
-        lists: dict[str, tuple[str, ...]] = {"alive": to, "dropped": ()}
+        lists: dict[str, tuple[str, ...]] = {"alive": some, "dropped": ()}
         rest: dict[str, Any] = {"times": times, "bound": step.bound}
         self._note(Confirm(round=number, **lists), Confirmation(signature=SIGNATURE), to=to, **rest)
         if others:
-            over: dict[str, tuple[str, ...]] = {"members": names, "participants": to, **lists}
+            over: dict[str, tuple[str, ...]] = {"members": names, "participants": some, **lists}
             witness = Witness(round=number, question_hash=KEY, content=KEY, **over)  # type: ignore[arg-type]
             mail = self._mailed(others)
             self._note(witness, Confirmation(signature=SIGNATURE), down=mail or 0.0, to=others, **rest)
@@ -452,7 +457,7 @@ class Walk:
             Unmask(round=number, **lists, signatures={}, masked={}),
             UnmaskShares(self_shares={}, mask_shares={}, proofs={}),
             down=map_size(around, around * (_mean_name(signed) + bytes_size(len(SIGNATURE)))),
-            up=map_size(near, near * (_mean_name(to) + bytes_size(SHARE_BYTES))),
+            up=map_size(near, near * (_mean_name(some) + bytes_size(SHARE_BYTES))),
             to=signed,
             **rest,
         )

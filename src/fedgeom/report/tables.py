@@ -384,17 +384,21 @@ def _number(count: int) -> str:
 def preview_tables(found: Preview) -> list[Table]:
     """Return what would leave a site, message by message, and the rows that others would learn, if any."""
     rows = [
-        [str(at), one.question, one.answer, size(one.bytes), one.reveals]
-        for at, one in enumerate(found.messages, start=1)
+        [f"{'≤ ' if one.bound else ''}{one.times}", one.question, one.answer, size(one.bytes), one.reveals]
+        for one in found.messages
     ]
-    total = sum(one.bytes for one in found.messages)
+    count = sum(one.times for one in found.messages)
+    total = sum(one.times * one.bytes for one in found.messages)
+    decides = dict.fromkeys(f"{one.question}: {one.bound}" for one in found.messages if one.bound)
+    whole = f"In all {'at most ' if decides else ''}{count:,} messages, {size(total)}."
+    notes = [f"≤  {line}" for line in decides if not line.startswith("sum.")]
     made = [
         Table(
             "",
-            ["", "asked", "would leave", "size", "what it reveals to the coordinator"],
+            ["times", "asked", "would leave", "size", "what it reveals to the coordinator"],
             rows,
             right=(0, 3),
-            notes=["", Cell(f"In all {len(found.messages)} messages, {size(total)}.")],
+            notes=["", Cell(whole), *map(Cell, notes)],
         )
     ]
     if found.corners:

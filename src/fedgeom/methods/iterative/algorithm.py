@@ -139,19 +139,21 @@ class Algorithm(TrainingRule, Method):
     def _plan_sums(self, shape: Shape, state: Specimen, decides: str) -> Plan:
         """Yield the secure sums of all rounds: over all sites, in each drawn group, or in each cluster."""
         draw = self.group_draw
+        clustered = self.groups > 1 and draw is None
         if draw is not None:
             decides = decides or draw.decides
             groups = draw.planned(shape.sites, shape)
-        else:
-            groups = (shape.sites,) * self.groups
-        if self.groups > 1 and draw is None:
+        elif clustered:
             decides = "clusters are found when the sites have joined"
+            groups = (shape.sites,) * self.groups
+        else:
+            groups = (shape.some(self.count_drawn(shape.n_sites)),)
         for group in groups:
 
             def masked(number: int, group: tuple[str, ...] = group) -> Masked:
                 ask = TrainMasked if draw is None else TrainGroup
                 factors = dict.fromkeys(group, 1.0)
-                named = group if len(groups) > 1 else ()
+                named = group if clustered else ()
                 return ask(round=number, given=state.given, factors=factors, agreed=bytes(32), group=named)
 
             yield Sum(masked, state.length, times=self.rounds, bound=decides, to=group)
