@@ -35,11 +35,11 @@ import fedgeom
 from fedgeom.geometry.hyperbolic.grid import PolarGrid
 from fedgeom.geometry.hyperbolic.poincare import exp0
 from fedgeom.methods.ellipses.core import Layout, read_sum, write_classes
-from fedgeom.methods.hulls.core import local_hulls
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from papers.common import Floats, load_data
+from papers.hulls.plain import local_hulls
 
 RESULTS = Path(__file__).parent / "results" / "row_leakage.json"
 SIZES = (2, 5, 10, 20, 50, 100, 500)

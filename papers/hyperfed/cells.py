@@ -28,7 +28,7 @@ import numpy as np
 
 import fedgeom
 from fedgeom.geometry.graphs.class_tree import softened
-from fedgeom.methods.iterative import MLP, TreeTargets, pooled
+from fedgeom.methods.iterative import MLP, TreeTargets
 from fedgeom.methods.iterative.heads import tree_lines
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -45,6 +45,7 @@ from papers.common import (
     with_interval,
 )
 from papers.hyperfed.cell_sets import FILES, Cells, draw
+from papers.pooling import pooled
 
 SEEDS, ROUNDS, QUICK_ROUNDS = 10, 20, 3
 RESULTS = Results(Path(__file__).resolve().parent / "results")

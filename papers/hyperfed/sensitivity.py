@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import fedgeom
-from fedgeom.methods.iterative import Poincare, Triplet, simulate
+from fedgeom.methods.iterative import Poincare, Triplet
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
@@ -79,7 +79,7 @@ def compute(point: Point, images: int = 6000, epochs: int = EPOCHS) -> dict[str,
     began = time.process_time()
     facts: dict[str, Any] = dict(point._asdict())
     try:
-        plain = simulate(rule, data.sites, 0)
+        plain = rule.plain(data.sites, 0)
     except fedgeom.FedgeomError as error:  # training that went astray is a result, too
         return facts | {"error": str(error)[:120]}
     found = figures(plain.model, plain.local, data, test=True)

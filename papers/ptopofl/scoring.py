@@ -11,8 +11,8 @@ from sklearn.metrics import roc_auc_score
 
 import fedgeom
 from fedgeom.federation.method import Plain
-from fedgeom.methods.iterative import pooled
 from papers.common import Results
+from papers.pooling import pooled
 from papers.ptopofl.scenarios import Scenario
 
 RESULTS = Results(Path(__file__).parent / "results")

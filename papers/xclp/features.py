@@ -29,15 +29,14 @@ from typing import Any
 import numpy as np
 
 import fedgeom
-from fedgeom.methods.iterative import simulate
 from fedgeom.methods.iterative.learners.building import built_learner
 from fedgeom.methods.iterative.setup import scaled
-from fedgeom.methods.xclp.plain import per_client, plain
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from papers.common import Floats, Ints, MissingFile, figure, parser, percent, plus_minus, print_json, table
 from papers.images import cifar10, filtered
+from papers.xclp.plain import per_client, plain
 from papers.xclp.tasks import (
     RESULTS,
     SEEDS,
@@ -107,7 +106,7 @@ def trained(task: Task, shown: Any, settings: dict[str, Any], seed: int) -> tupl
         if rows.size
     ]
     method = fedgeom.FedAvg(scale="none", classes=tuple(map(str, task.classes)), **settings)
-    model = simulate(method, sites, seed).model
+    model = method.plain(sites, seed).model
     learner = built_learner(model.learner, dict(model.options))
     X = scaled(task.X, model.centre, model.spread, learner.dtype)
     learner.bind(X.shape[1], len(model.names))

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 import fedgeom
 from fedgeom.geometry.graphs.anchors import unit_rows
-from fedgeom.methods.iterative import simulate
 from fedgeom.methods.xclp.core import Labelled
 from papers.common import Floats, Ints, Results, load_data
 
@@ -188,7 +187,8 @@ DECAY = 1e-4
 def fedavg(task: Task, shown: NDArray[np.bool_], seed: int) -> Ints:
     """Train `fedgeom.FedAvg` on the labelled rows, by its plain twin, and classify all rows."""
     X = centred_directions(task)
-    labels = simulate(fedavg_method(task, shown), labelled_sites(task, shown, X), seed).model.predict(X)
+    model = fedavg_method(task, shown).plain(labelled_sites(task, shown, X), seed).model
+    labels = model.predict(X)
     return np.asarray(labels.astype(np.int64))
 
 
@@ -236,7 +236,7 @@ def remember_distances(most: int = 40) -> None:
     The methods of a table hash the same rows with the same seed, and comparing the hashes is most of their work.
     Both functions are deterministic, so that no figure changes.
     """
-    from fedgeom.methods.xclp import plain as twin
+    from papers.xclp import plain as twin
 
     def remembering(work: Callable[..., Any]) -> Callable[..., Any]:
         known: dict[bytes, Any] = {}

@@ -16,6 +16,8 @@ NOISE = {"epsilon": 1.0, "delta": 1e-5, "clip": 1.0}
 WORDS = ("a", "a class of many words", "bb")
 GROUPS = {"aggregation": {"name": "groups", "groups": 3}}
 FEW: dict[str, Any] = {"rounds": 2}
+PAIRS: dict[str, Any] = {"graph": "pairs", "bits": 64, "hamming": "lattice"}
+ANCHORS: dict[str, Any] = {"graph": "anchors", "anchors": 8}
 
 METHODS: dict[str, Method] = {
     "moments": fedgeom.Moments(space="euclidean"),
@@ -38,6 +40,10 @@ METHODS: dict[str, Method] = {
     "fedavg, median": fedgeom.FedAvg(aggregation="median", **FEW),
     "scaffold": fedgeom.Scaffold(**FEW),
     "ptopofl": fedgeom.PTopoFL(**FEW),
+    "xclp, pairs": fedgeom.XCLP(**PAIRS),
+    "xclp, anchors": fedgeom.XCLP(**ANCHORS),
+    "xclp training, pairs": fedgeom.XCLPTraining(warm=1, labels={"name": "xclp", **PAIRS}, **FEW),
+    "xclp training, anchors": fedgeom.XCLPTraining(warm=1, labels={"name": "xclp", **ANCHORS}, **FEW),
 }
 WAYS: dict[str, dict[str, Any]] = {
     "": {},
@@ -75,7 +81,13 @@ def test_with_noise_it_is_too(method: Method) -> None:
 
 
 @pytest.mark.parametrize(
-    "method", [fedgeom.FedAvg(rounds=2, **GROUPS), fedgeom.Moments(space="euclidean", **GROUPS)]
+    "method",
+    [
+        fedgeom.FedAvg(rounds=2, **GROUPS),
+        fedgeom.Moments(space="euclidean", **GROUPS),
+        fedgeom.XCLP(groups=3, **PAIRS),
+    ],
+    ids=lambda method: method.name,
 )
 def test_in_groups_bounds_hold(method: Method) -> None:
     held(method, tuple(f"s{at}" for at in range(9))).check()

@@ -52,6 +52,8 @@ class MessageSizes:
     """The largest that a site is sent."""
     kind: str
     """The question with the largest of all."""
+    remedy: str = ""
+    """What makes that smaller."""
 
     @property
     def largest(self) -> int:
@@ -71,10 +73,10 @@ def planned_sizes(method: Method, data: Sequence[SiteData], policy: Policy, seed
 
 
 def _sizes(costs: Costs) -> MessageSizes:
-    most = max(costs.exchanges, key=lambda one: max(one.up, one.down))
-    sent = max(one.up for one in costs.exchanges)
-    received = max(one.down for one in costs.exchanges)
-    return MessageSizes(round(sent), round(received), most.kind)
+    most = max(costs.exchanges, key=lambda one: one.largest)
+    sent = max(one.most_up for one in costs.exchanges)
+    received = max(one.most_down for one in costs.exchanges)
+    return MessageSizes(round(sent), round(received), most.kind, most.remedy)
 
 
 def size_faults(sizes: MessageSizes, data: Sequence[SiteData], policy: Policy) -> list[Finding]:
@@ -85,7 +87,11 @@ def size_faults(sizes: MessageSizes, data: Sequence[SiteData], policy: Policy) -
             f"the largest message, {sizes.kind!r}, has about {sizes.largest:,} bytes, for {data[0].shape[1]:,} "
             f"columns; the limit is {limit:,} (max_message_bytes in the policy)"
         )
-        return [fault(what, "take fewer columns, or settings with smaller messages", topic="size")]
+        remedy = sizes.remedy or "take fewer columns, or settings with smaller messages"
+        enough = -(-sizes.largest // 2**20) * 2**20
+        if enough <= LARGEST_MESSAGE:
+            remedy += f"; or allow max_message_bytes = {enough:,}"
+        return [fault(what, remedy, topic="size")]
     if sizes.largest < ANNOUNCED:
         return []
     what = (

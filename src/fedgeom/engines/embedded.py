@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequenc
 from fedgeom.crypto.keys import Identity, Roster, forget_agreements
 from fedgeom.data.sites import SiteData
 from fedgeom.engines.workers import Workers, check_jobs
-from fedgeom.errors import DecodeError, InputError
+from fedgeom.errors import DecodeError
 from fedgeom.federation.approval import Approvals, ApproveAny
 from fedgeom.federation.coordinator import Lost
 from fedgeom.federation.messages import Buffer
 from fedgeom.federation.method import Method
+from fedgeom.federation.plain import check_names
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.record import SiteResult
 from fedgeom.federation.runner import SiteRunner
@@ -48,10 +49,7 @@ class EmbeddedEngine:
         With ``n_jobs`` > 1 so many processes answer for the sites, side by side.
         """
         check_jobs(n_jobs)
-        names = [site.name for site in sites]
-        if len(set(names)) != len(names):
-            twice = sorted({name for name in names if names.count(name) > 1})
-            raise InputError(f"site names must differ; given more than once: {', '.join(twice)}")
+        names = check_names(sites)
         known = identities or {name: Identity.generate() for name in names}
         self.method = method
         self.roster = roster = Roster({name: known[name].public for name in names})

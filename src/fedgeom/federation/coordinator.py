@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy.typing as npt
 
@@ -77,6 +77,9 @@ class Event:
 
 class Sites:
     """All sites of a run. Every answer is entered into the ledger before a method sees it."""
+
+    masked: ClassVar[bool] = True
+    """Whether sites hide what they add to sums; False in plain runs alone (`fedgeom.federation.plain`)."""
 
     def __init__(
         self,
@@ -188,19 +191,13 @@ class Sites:
         )
         self._step += 1
         self._kind = next((one.kind for one in asked.values()), "")
-        packed: dict[int, bytes] = {}  # one question to a thousand sites is encoded once
-        requests = {}
         for name, one in asked.items():
-            if id(one) not in packed:
-                packed[id(one)] = pack(self.run, self.method, one)
-            requests[name] = packed[id(one)]
             self._tell(one.kind, name, "asked")
         before = {name: reason for name, reason in self.lost.items() if name not in asked}
         answers: Answers[A] = Answers({}, lost_before=before)
         began = time.perf_counter()
-        for name, reply in self._engine.deliver(requests):
-            kind, size = asked[name].kind, len(requests[name])
-            outcome = reply if isinstance(reply, Lost) else self._read(name, reply, size, asked[name], expect)
+        for name, outcome in self._exchange(asked, expect):
+            kind = asked[name].kind
             if isinstance(outcome, Lost):
                 answers.missing[name] = outcome.reason
                 self._lose(kind, name, outcome.reason)
@@ -208,11 +205,24 @@ class Sites:
                 self._welcome(kind, name)
                 answers.came[name] = take(name, outcome)
                 self._tell(kind, name, "answered")
-            del reply, outcome  # large ones are not kept while the next is made
+            del outcome  # large ones are not kept while the next is made
         if asked:
             self.seconds.append((self._kind, time.perf_counter() - began))
         answers.came = {name: answers.came[name] for name in asked if name in answers.came}
         return answers
+
+    def _exchange(self, asked: Mapping[str, Question], expect: type[A]) -> Iterator[tuple[str, A | Lost]]:
+        """Yield what each site answers, or why it does not, as answers come."""
+        packed: dict[int, bytes] = {}  # one question to a thousand sites is encoded once
+        requests = {}
+        for name, one in asked.items():
+            if id(one) not in packed:
+                packed[id(one)] = pack(self.run, self.method, one)
+            requests[name] = packed[id(one)]
+        for name, reply in self._engine.deliver(requests):
+            size = len(requests[name])
+            yield name, reply if isinstance(reply, Lost) else self._read(name, reply, size, asked[name], expect)
+            del reply
 
     def _read(self, name: str, reply: Buffer, received: int, question: Question, expect: type[A]) -> A | Lost:
         try:

@@ -42,6 +42,8 @@ class SiteRunner:
         identity: SiteIdentity,
         data: Callable[[], SiteData],
     ):
+        if not site.masked:
+            raise ContractError(f"{site.__name__} hides nothing: it is for Method.plain, never for an engine")
         self.site, self.method, self.identity, self._data = site, method, identity, data
         self.by_reference = False
         """Whether an engine in the same process takes large answers where they stand; otherwise they are bytes."""

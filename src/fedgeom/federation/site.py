@@ -91,6 +91,11 @@ class Part(Generic[PartMem]):
         found: PartMem = getattr(self.site.memory, self.name)
         return found
 
+    @classmethod
+    def unmasked(cls) -> type[Part[Any]]:
+        """Return the part that takes this one's place in a plain run (`Site.unmasked`); the same where none hides."""
+        return cls
+
 
 class Handler(NamedTuple):
     """Where a question is answered: the method's name, and that of the part it belongs to ("" for the site)."""
@@ -116,10 +121,13 @@ class Site(ABC, Generic[Mem]):
 
     memory_type: ClassVar[type[Memory]] = Memory
     parts: ClassVar[tuple[type[Part[Any]], ...]] = ()
-    """The parts that a class adds to those of its bases."""
+    """The parts that a class adds to those of its bases; one of the same name takes the place of a base's."""
     all_parts: ClassVar[tuple[type[Part[Any]], ...]] = ()
+    masked: ClassVar[bool] = True
+    """Whether what leaves the site is hidden; False in plain runs alone (`unmasked`)."""
     _handlers: ClassVar[Mapping[str, Handler]] = {}
     _understood: ClassVar[Mapping[str, type[Question]]] = MappingProxyType({})
+    _unmasked: ClassVar[type[Site[Any]]]
 
     def __init__(
         self, data: SiteData, identity: SiteIdentity, run: bytes, memory: Mem, method: type[Settings] = Settings
@@ -138,13 +146,21 @@ class Site(ABC, Generic[Mem]):
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         listed = [part for base in reversed(cls.__mro__) for part in vars(base).get("parts", ())]
-        cls.all_parts = tuple(dict.fromkeys(listed))
+        cls.all_parts = tuple({part.name: part for part in listed}.values())
         handlers: dict[str, Handler] = {}
         for part in cls.all_parts:
             handlers |= {q.kind: Handler(q, part.name, name) for name, q in _marked(part).items()}
         handlers |= {q.kind: Handler(q, "", name) for name, q in _marked(cls).items()}
         cls._handlers = handlers
         cls._understood = MappingProxyType({kind: handler.question for kind, handler in handlers.items()})
+
+    @classmethod
+    def unmasked(cls) -> type[Site[Any]]:
+        """Return the class of the same sites that hide nothing, for `Method.plain`: no runner takes it."""
+        if "_unmasked" not in cls.__dict__:
+            parts = tuple(part.unmasked() for part in cls.all_parts)
+            cls._unmasked = type(f"Unmasked{cls.__name__}", (cls,), {"parts": parts, "masked": False})
+        return cls._unmasked
 
     @property
     def name(self) -> str:

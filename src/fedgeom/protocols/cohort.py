@@ -51,8 +51,6 @@ def sums_of(method: Method, shape: Shape) -> Iterator[tuple[int, Sum]]:
     def result(step: Ask | Sum) -> SumResult | None:
         return blank_result(max(number - 1, 0), shape.sites) if isinstance(step, Sum) else None
 
-    if not method.planned:
-        return
     for step in only_steps(method.site.whole_plan(method, shape), shape, private, result):  # type: ignore[attr-defined]
         if isinstance(step, Sum):
             yield from ((at, step) for at in range(number, number + step.times))
@@ -66,7 +64,7 @@ def join(sites: Sites, method: Method) -> Cohort:
     rows, that is done before anything else; where they keep rows aside, the model is tested on them in the end.
     """
     planned = method.site.all_sums(method)  # type: ignore[attr-defined]
-    min_sites = int(getattr(method, "min_sites", 2))
+    min_sites = int(getattr(method, "min_sites", 2)) if sites.masked else 1  # one hides nothing in a plain run
     draw = draw_of(method)
     joined = invite(
         sites,

@@ -48,12 +48,16 @@ def seal_for(
     joining: Joining, partner: str, purpose: bytes, number: int, text: bytes, *, repeatable: bool = False
 ) -> bytes:
     """Seal the ``number``-th letter of this site to a partner; a ``repeatable`` one is the same each time."""
+    if not joining.site.masked:
+        return text
     key, envelope = _key(joining, joining.site.name, partner, purpose, number)
     return seal(key, text, envelope, repeatable=repeatable)
 
 
 def open_from(joining: Joining, partner: str, purpose: bytes, number: int, letter: bytes) -> bytes:
     """Open the ``number``-th letter from a partner; a letter out of order does not open."""
+    if not joining.site.masked:
+        return letter
     key, envelope = _key(joining, partner, joining.site.name, purpose, number)
     return unseal(key, letter, envelope, sender=partner)
 
@@ -115,7 +119,7 @@ def quantise(vector: Floats) -> Ints:
 
 
 def cosines(vectors: Floats) -> Floats:
-    """Return what the protocol yields for all pairs of rows, (rows, rows): in one process, for twins and open runs."""
+    """Return what the protocol yields for all pairs of rows, (rows, rows): in one process, for open runs."""
     whole = np.array([quantise(vector) for vector in vectors])
     found = np.array([[int(one @ other) for other in whole] for one in whole])
     np.fill_diagonal(found, 4**FRACTION_BITS)
@@ -174,6 +178,25 @@ def finish(length: int, answers: int, secret: bytes, letter: bytes) -> int:
     got = read(letter, Answer, first=8, second=8 * DEGREE)
     owner = Owner(secret, primes_for(length, answers))
     return int(owner.open(_LAST, _words(got.first), _words(got.second))[0])
+
+
+class OpenProducts:
+    """The same turns in a plain run: the asker's vector travels as it is, and the helper's share is the product."""
+
+    @staticmethod
+    def begin(mine: Ints, answers: int) -> Asked:
+        """Send the asker's vector."""
+        return Asked(b"", mine.tobytes())
+
+    @staticmethod
+    def respond(mine: Ints, answers: int, letter: bytes) -> Helped:
+        """Multiply (helper)."""
+        return Helped(b"", -int(np.frombuffer(letter, np.int64) @ mine) % MODULUS)
+
+    @staticmethod
+    def finish(length: int, answers: int, secret: bytes, letter: bytes) -> int:
+        """Return the asker's share, which is nothing."""
+        return 0
 
 
 def open_shares(asker: int, helper: int) -> float:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
@@ -115,6 +115,11 @@ class RowSums(Part[RowSumsMemory]):
 
     name: ClassVar[str] = "row_sums"
 
+    @classmethod
+    def unmasked(cls) -> type[Part[Any]]:
+        """Return the part that adds to the row sums of a plain run."""
+        return OpenRowSums
+
     @property
     def sums(self) -> Sums:
         """The part that knows the masks."""
@@ -151,6 +156,13 @@ class RowSums(Part[RowSumsMemory]):
         if not plus and not minus:
             raise ProtocolError("no peer is left to mask with")
         return add_masks(np.zeros(size, np.uint64), ticket.ring, plus=plus, minus=minus)
+
+
+class OpenRowSums(RowSums):
+    """Takes part in the row sums of a plain run, where all masks are zero."""
+
+    def _masks(self, ticket: Ticket, size: int) -> Words:
+        return np.zeros(size, np.uint64)
 
 
 def _without_mail(ticket: Ticket) -> Ticket:

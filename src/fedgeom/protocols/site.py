@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, TypeVar
@@ -19,32 +19,16 @@ from fedgeom.federation.holdout import Parts, by_group, part_rows
 from fedgeom.federation.messages import Message, Question
 from fedgeom.federation.model import Model
 from fedgeom.federation.plan import ANY_SHAPE, Ask, Plan, Shape, Sum, only_steps
-from fedgeom.federation.preparation import (
-    Preparation,
-    planned_sums,
-)
+from fedgeom.federation.preparation import Preparation
 from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.site import Memory, Part, Site
 from fedgeom.privacy.bounded_sums import BoundedVector
-from fedgeom.protocols.evaluation import (
-    EvaluateModel,
-    Evaluating,
-    EvaluationMemory,
-    SumEvaluation,
-    numbered,
-)
+from fedgeom.protocols.evaluation import EvaluateModel, Evaluating, EvaluationMemory, numbered
 from fedgeom.protocols.join.messages import DrawRing, Hello, Share
 from fedgeom.protocols.join.site import Joining, JoiningMemory, RingDraw, RingMemory
 from fedgeom.protocols.model_delivery import HandedMemory, HandedModel
 from fedgeom.protocols.noising import Noising, NoisingMemory
-from fedgeom.protocols.preparing import (
-    SUMS,
-    CountCategories,
-    PrepareTables,
-    Preparing,
-    PreparingMemory,
-    check_no_text,
-)
+from fedgeom.protocols.preparing import PrepareTables, Preparing, PreparingMemory, check_no_text
 from fedgeom.protocols.secure_sum.messages import (
     Confirm,
     MaskedVector,
@@ -131,11 +115,6 @@ class SummingSite(Site[Mem]):
                 raise TypeError(f"{question.__name__} is answered with masked vectors: make it a SumQuestion")
 
     @classmethod
-    def planned_sums(cls, settings: Any) -> Sequence[type[SumQuestion]]:
-        """Return the sums of a method whose conversation no plan describes (`Method.planned`)."""
-        raise NotImplementedError
-
-    @classmethod
     def whole_plan(cls, settings: Any, shape: Shape) -> Plan:
         """Yield a run's steps after joining: preparation, the method's own plan, the test on held-out rows."""
         if settings.preparing:
@@ -151,11 +130,6 @@ class SummingSite(Site[Mem]):
         They follow from the settings alone. A site answers no other sum: with a second sum of the same data over fewer
         sites, a coordinator could take the difference.
         """
-        if not getattr(settings, "planned", True):
-            kinds = planned_sums(settings.preparing, private=privacy_of(settings) is not None)
-            prepared = (CountCategories, *(SUMS[kind] for kind in kinds)) if settings.preparing else ()
-            tested = (SumEvaluation,) if settings.holdout is not None else ()
-            return (*prepared, *cls.planned_sums(settings), *tested)
         private = privacy_of(settings) is not None
         sums: list[type[SumQuestion]] = []
 
@@ -271,7 +245,7 @@ class SummingSite(Site[Mem]):
             raise ProtocolError("the site was asked before it joined")
         self._check_prepared(question)
         if not isinstance(question, SumQuestion):
-            if not isinstance(question, OWN_RULES):
+            if self.masked and not isinstance(question, OWN_RULES):
                 self._take_once(question)
             reply = super().answer(question)
             if isinstance(reply, MaskedVector | Contribution):

@@ -17,16 +17,17 @@ from fedgeom.methods.hulls.messages import EncodeCorners, Learn
 from fedgeom.protocols.names import OpenNames, SealNames
 from tests.methods.coordinators import hold, kill, overhear, refusals, stamped
 from tests.methods.hulls.drawing import blobs
+from tests.methods.hulls.pooled import pooled
 from tests.methods.hulls.test_numbers import donors
-from tests.methods.laws import assert_model_files_are_the_sites_own, assert_run_is_plain
+from tests.methods.laws import assert_model_files_are_the_sites_own, assert_run_is
 
 SHARED = fedgeom.Hulls(names="shared", epsilon=0.05)
 replace = msgspec.structs.replace
 
 
-def test_a_run_is_its_plain_twin_and_speaks_in_words() -> None:
+def test_a_run_is_what_all_hulls_in_one_place_give_and_speaks_in_words() -> None:
     sites = donors("abc", "bcd", "ad", "d")
-    run = assert_run_is_plain(SHARED, sites)
+    run = assert_run_is(pooled, SHARED, sites)
     assert run.model.names == ("a", "b", "c", "d")
     assert run.local["s1"]["names"] == {"b": 1, "c": 2, "d": 3}
     assert not run.warnings
@@ -100,7 +101,7 @@ def test_a_class_whose_sites_are_lost_is_left_out() -> None:
 def test_listed_classes_save_the_exchange_of_names() -> None:
     sites = donors("abc", "abc", "ab")
     method = fedgeom.Hulls(names="shared", classes=("c", "b", "a"), epsilon=0.05)
-    run = assert_run_is_plain(method, sites)
+    run = assert_run_is(pooled, method, sites)
     assert run.model.names == ("c", "b", "a")
     assert not any(entry.kind.startswith("names.") for entry in run.ledger)
     with pytest.raises(InputError, match="labels outside the agreed classes: c"):

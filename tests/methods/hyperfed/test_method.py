@@ -31,7 +31,8 @@ def test_it_is_found_by_its_name_and_its_terms_travel():
         assert HyperFed.from_terms(method.terms()) == method
 
 
-def test_a_round_is_that_of_the_paper():
+@pytest.mark.parametrize("secure", [False, True])
+def test_a_round_is_that_of_the_paper(secure):
     """Two rounds of one full-batch step at three sites: features, exponential map, distance, triplet, weights, step."""
     rng = np.random.default_rng(0)
     sites = [SiteData(f"s{k}", rng.normal(size=(6, 3)), np.array(list("abcabc"))) for k in range(3)]
@@ -47,10 +48,13 @@ def test_a_round_is_that_of_the_paper():
         loss=Triplet(margin=1.5, negatives="all"),
         aggregation=Consistent(mixed=2.0),
         personal="none",
-        secure=False,
+        secure=secure,
     )
-    run = fedgeom.run(method, sites, seed=5)
-    start = fedgeom.run(HyperFed(**(method.terms() | {"rounds": 1, "rate": 1e-12})), sites, seed=5)
+    if secure:  # updates are compared in secret
+        pytest.importorskip("seal", reason="needs seal-python")
+    few = Policy(min_cohort=2)  # more would raise how many sites are mixed
+    run = fedgeom.run(method, sites, seed=5, policy=few)
+    start = fedgeom.run(HyperFed(**(method.terms() | {"rounds": 1, "rate": 1e-12})), sites, seed=5, policy=few)
     theta = [np.asarray(a, float) for a in start.model.parameters.values()]
     assert [a.shape for a in theta] == [(4, 3), (4,), (3, 4), (3,)]
     prototypes = head.points(3, 3)

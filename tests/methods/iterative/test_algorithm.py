@@ -17,6 +17,7 @@ from fedgeom.methods.catalogue import method_class
 from fedgeom.methods.iterative import Decay, Interpolation, Tree, TrimmedMean
 from fedgeom.protocols.join.messages import Hello
 from tests.methods.iterative.making import ALGORITHMS, algorithm_class, own, unlike, whole
+from tests.methods.iterative.simulation import simulate
 
 SITES = unlike()
 
@@ -127,7 +128,7 @@ def test_a_state_of_any_shape_trains_securely_as_in_the_open_and_as_its_twin(wei
     options = {"rounds": 3, "epochs": 1, "batch": 5, "weights": weights}
     secure = fedgeom.run(Prototypes(**options), SITES, seed=2)
     shown = fedgeom.run(Prototypes(secure=False, **options), SITES, seed=2)
-    twin = Prototypes(**options).plain(SITES, seed=2)
+    twin = simulate(Prototypes(**options), SITES, 2)
     assert secure.lost == shown.lost == {}
     assert "train.update" not in {entry.kind for entry in secure.ledger}
     assert secure.model.to_bytes() == shown.model.to_bytes() == twin.model.to_bytes()
@@ -149,7 +150,7 @@ def test_a_state_of_any_shape_goes_on_after_a_crash(tmp_path):
     with pytest.raises(KilledError):
         fedgeom.run(algorithm, SITES, record=tmp_path / "run", resumable=True, interfere=die)
     run = fedgeom.run(algorithm, SITES, record=tmp_path / "run", resume=True)
-    assert run.model.to_bytes() == algorithm.plain(SITES).model.to_bytes()
+    assert run.model.to_bytes() == simulate(algorithm, SITES).model.to_bytes()
 
 
 HEARD: list[tuple[int, float, float]] = []
@@ -182,8 +183,9 @@ def test_combine_knows_the_round_and_draws_from_the_runs_seed():
     assert heard(lambda: fedgeom.run(algorithm, SITES, seed=1)) == first
     assert heard(lambda: fedgeom.run(Noisy(rounds=3, epochs=1, secure=False), SITES, seed=1)) == first
     assert heard(lambda: algorithm.plain(SITES, seed=1)) == first
+    assert heard(lambda: simulate(algorithm, SITES, 1)) == first
     assert not draws & {draw for _, _, draw in heard(lambda: algorithm.plain(SITES, seed=2))}
-    twin = algorithm.plain(SITES, seed=1).model
+    twin = simulate(algorithm, SITES, 1).model
     assert fedgeom.run(algorithm, SITES, seed=1).model.to_bytes() == twin.to_bytes()
 
 

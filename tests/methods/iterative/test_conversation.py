@@ -1,4 +1,4 @@
-"""The conversation: secure = open = plain twin bit for bit, lost sites, sampling, early stopping, the ledger."""
+"""The conversation: secure = open = plain = one loop bit for bit, lost sites, sampling, early stopping, the ledger."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from fedgeom.methods.iterative.site import set_aside
 from fedgeom.methods.iterative.training import Group
 from tests.methods.iterative.asking import prepared
 from tests.methods.iterative.making import ALGORITHMS, BOWLS, algorithm_class, bowls, losing, own, unlike, whole
+from tests.methods.iterative.simulation import simulate
 
 SITES = unlike(n_sites=4)
 SHORT = {"rounds": 2, "epochs": 1, "batch": 5}
@@ -22,16 +23,17 @@ OPTIONS = {"pfedme": {"local_rounds": 2, "inner_steps": 2}}
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_secure_and_open_and_plain_twin_agree_bit_for_bit(name):
+def test_secure_and_open_and_plain_and_one_loop_agree_bit_for_bit(name):
     options = SHORT | OPTIONS.get(name, {})
     secure = fedgeom.run(algorithm_class(name)(**options), SITES, seed=3)
     shown = fedgeom.run(algorithm_class(name)(secure=False, **options), SITES, seed=3)
-    twin = algorithm_class(name)(**options).plain(SITES, seed=3)
-    assert secure.model.to_bytes() == shown.model.to_bytes() == twin.model.to_bytes()
+    plain = algorithm_class(name)(**options).plain(SITES, seed=3)
+    twin = simulate(algorithm_class(name)(**options), SITES, 3)
+    assert secure.model.to_bytes() == shown.model.to_bytes() == plain.model.to_bytes() == twin.model.to_bytes()
     for site in SITES:
-        mine = [own(found, site.name) for found in (secure, shown, twin)]
-        assert (mine[0] == mine[1]).all()
-        assert (mine[0] == mine[2]).all()
+        mine = own(secure, site.name)
+        for found in (shown, plain, twin):
+            assert (own(found, site.name) == mine).all()
     assert secure.lost == shown.lost == {}
 
 
@@ -40,7 +42,7 @@ def test_secure_and_open_and_plain_twin_agree_bit_for_bit(name):
 def test_scales_and_numbers_of_classes(scale, classes):
     sites = unlike(classes=classes)
     run = fedgeom.run(FedAvg(scale=scale, **SHORT), sites)
-    assert run.model.to_bytes() == FedAvg(scale=scale, **SHORT).plain(sites).model.to_bytes()
+    assert run.model.to_bytes() == simulate(FedAvg(scale=scale, **SHORT), sites).model.to_bytes()
     mine = run.model.for_site(run.local["s1"])
     assert mine.predict(sites[1].X).shape == (len(sites[1]),)
     if scale == "site":
@@ -57,7 +59,7 @@ def test_robust_aggregations_run_in_the_open(aggregation):
     row = FedAvg(aggregation=aggregation, **SHORT)
     run = fedgeom.run(row, SITES)
     assert not row.masked
-    assert run.model.to_bytes() == row.plain(SITES).model.to_bytes()
+    assert run.model.to_bytes() == simulate(row, SITES).model.to_bytes()
 
 
 def test_a_constant_column_is_left_alone():

@@ -11,9 +11,10 @@ import pytest
 import fedgeom
 from fedgeom.errors import InputError
 from fedgeom.methods.iterative import GroupMedian
-from fedgeom.methods.iterative.aggregation import drawn, group_places
+from fedgeom.methods.iterative.aggregation import drawn
 from fedgeom.testing import check_method, example_sites
 from papers.robust.liars import KINDS, lying, with_liars
+from tests.methods.iterative.simulation import simulate
 
 SITES = example_sites(10, rows=16)
 TWIN = GroupMedian(groups=3, drawn_by="seed")
@@ -54,21 +55,15 @@ def test_settings_travel_and_bad_ones_are_refused_in_words() -> None:
         fedgeom.FedAvg(aggregation="median", secure=True)
 
 
-def test_places_of_groups_are_those_of_the_draw() -> None:
-    names = [site.name for site in SITES]
-    places = group_places(TWIN.draw, names, 4)
-    assert [[names[at] for at in group] for group in places] == [list(g) for g in TWIN.draw.groups(names, 4, b"")]
-
-
 @pytest.mark.parametrize(
     "method", [fedgeom.FedProx, fedgeom.Scaffold, fedgeom.FedAvgM, fedgeom.FedNova, fedgeom.Ditto]
 )
-def test_relatives_of_fedavg_equal_their_plain_twins(method: Any) -> None:
+def test_relatives_of_fedavg_equal_the_same_in_one_loop(method: Any) -> None:
     made = method(rounds=2, epochs=1, aggregation=TWIN)
-    found, twin = fedgeom.run(made, SITES, seed=1), made.plain(SITES, 1)
+    found, twin = fedgeom.run(made, SITES, seed=1), simulate(made, SITES, 1)
     assert found.model.to_bytes() == twin.model.to_bytes()
     # with other groups, or none, it is another model
-    assert found.model.to_bytes() != method(rounds=2, epochs=1).plain(SITES, 1).model.to_bytes()
+    assert found.model.to_bytes() != simulate(method(rounds=2, epochs=1), SITES, 1).model.to_bytes()
 
 
 @pytest.mark.full
@@ -79,7 +74,7 @@ def test_it_keeps_what_every_method_promises(options: Any) -> None:
         found = fedgeom.run(method, SITES, seed=2, engine="flower-loopback" if "bits" in options else "embedded")
         assert not found.lost
         if "validation" not in options:
-            assert found.model.to_bytes() == method.plain(SITES, 2).model.to_bytes()
+            assert found.model.to_bytes() == simulate(method, SITES, 2).model.to_bytes()
         return
     check_method(method, SITES)
 

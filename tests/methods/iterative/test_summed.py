@@ -12,6 +12,7 @@ from fedgeom.methods.iterative import Tree
 from fedgeom.methods.iterative.summed import Summed, combined
 from fedgeom.protocols.fixed_point import Packing
 from tests.methods.iterative.making import unlike
+from tests.methods.iterative.simulation import simulate
 
 LIKE = Tree(model=Tree(weights=np.zeros((3, 2)), mean=np.zeros(2), bias=np.zeros(1)), steps=0.0)
 FORM = Summed(LIKE, Packing(32, 64.0), ("mean",))
@@ -81,7 +82,7 @@ def test_secure_open_and_plain_are_the_same(algorithm, bits, scale):
     sites = unlike(rows=9)
     rule = algorithm(rounds=3, epochs=1, bits=bits, scale=scale)
     secure, open_ = fedgeom.run(rule, sites), fedgeom.run(algorithm(**(vars(rule) | {"secure": False})), sites)
-    twin = rule.plain(sites).model
+    twin = simulate(rule, sites).model
     assert secure.model.parameters.flat().tolist() == open_.model.parameters.flat().tolist()
     assert secure.model.parameters.flat().tolist() == twin.parameters.flat().tolist()
     fine = fedgeom.run(algorithm(**(vars(rule) | {"bits": 64})), sites).model.parameters.flat()

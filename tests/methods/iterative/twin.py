@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from math import ceil
 
 import numpy as np
+from scipy.optimize import minimize
 
 LAST = 2**31 - 1
 """The number of the round after the last one, in which clients make their personal models."""
@@ -45,8 +46,8 @@ class Client:
         """Return the model at zero."""
         return np.zeros((1 + self.X.shape[1]) * (1 if self.classes == 2 else self.classes))
 
-    def slope(self, w, rows=slice(None)):
-        """Return ∇F_k(w), of these rows alone but with the whole penalty."""
+    def slopes(self, w, rows=slice(None)):
+        """Return the gradient of each row's loss, without the penalty: (rows, numbers)."""
         A, y = np.column_stack([np.ones(len(self)), self.X])[rows], self.y[rows]
         M = w.reshape(A.shape[1], -1)
         if self.classes == 2:
@@ -54,9 +55,21 @@ class Client:
         else:
             odds = np.exp(A @ M)
             error = odds / odds.sum(axis=1, keepdims=True) - np.eye(self.classes)[y]
-        penalty = M / (self.C * len(self))
+        return (A[:, :, None] * error[:, None, :]).reshape(len(y), -1)
+
+    def slope(self, w, rows=slice(None)):
+        """Return ∇F_k(w), of these rows alone but with the whole penalty."""
+        penalty = w.reshape(1 + self.X.shape[1], -1) / (self.C * len(self))
         penalty[0] = 0
-        return (A.T @ error / len(y) + penalty).ravel()
+        return self.slopes(w, rows).mean(axis=0) + penalty.ravel()
+
+    def surprise(self, w, rows):
+        """Return the negative log-likelihood of these rows, added up."""
+        scores = np.column_stack([np.ones(len(self)), self.X])[rows] @ w.reshape(1 + self.X.shape[1], -1)
+        if self.classes == 2:
+            scores = np.column_stack([np.zeros(len(scores)), scores])
+        own = scores[np.arange(len(scores)), self.y[rows]]
+        return (np.log(np.exp(scores).sum(axis=1)) - own).sum()
 
 
 def clients_of(sites, C=1.0):
@@ -139,7 +152,7 @@ def fedavg(clients, work):
     return w
 
 
-def fedprox(clients, work, *, mu):
+def fedprox(clients, work, *, mu, combine=mean):
     """Li et al. 2020, Algorithm 2: w_k ≈ argmin F_k(w) + μ/2‖w − w_t‖²."""
     w = clients[0].start
     for t in range(work.rounds):
@@ -148,11 +161,11 @@ def fedprox(clients, work, *, mu):
             work.visit(client, w, generator(work.seed, t, client.name), pull=lambda v, w=w: mu * (v - w))
             for client in there
         ]
-        w = mean(found, there)
+        w = combine(found, there)
     return w
 
 
-def scaffold(clients, work, *, server_rate):
+def scaffold(clients, work, *, server_rate, combine=lambda models, clients: mean(models)):
     """Karimireddy et al. 2020, Algorithm 1 with option II."""
     x, n = clients[0].start, len(clients)
     c, variates = np.zeros_like(x), [np.zeros_like(x) for _ in clients]
@@ -165,8 +178,9 @@ def scaffold(clients, work, *, server_rate):
             changes.append(y - x)
             moves.append(new - variates[i])
             variates[i] = new
-        x = x + server_rate * sum(changes) / len(there)
-        c = c + sum(moves) / n
+        there = [clients[i] for i in there]
+        x = x + server_rate * combine(changes, there)
+        c = c + len(there) / n * combine(moves, there)
     return x
 
 
@@ -186,13 +200,14 @@ def feddyn(clients, work, *, alpha):
     return theta
 
 
-def fedopt(clients, work, *, server_rate, beta1, beta2, tau, yogi):
+def fedopt(clients, work, *, server_rate, beta1, beta2, tau, yogi, combine=mean):
     """Reddi et al. 2021, Algorithm 2."""
     x = clients[0].start
     m, v = np.zeros_like(x), np.full_like(x, tau**2)
     for t in range(work.rounds):
         there = [clients[k] for k in work.chosen(clients, t)]
-        delta = mean([work.visit(client, x, generator(work.seed, t, client.name)) - x for client in there], there)
+        models = [work.visit(client, x, generator(work.seed, t, client.name)) for client in there]
+        delta = combine(models, there) - x
         m = beta1 * m + (1 - beta1) * delta
         yogis = v - (1 - beta2) * delta**2 * np.sign(v - delta**2)
         v = yogis if yogi else beta2 * v + (1 - beta2) * delta**2
@@ -258,3 +273,269 @@ def fedper(clients, work, head):
             heads[k] = trained[head]
         body = mean([found[k][~head] for k in there], [clients[k] for k in there])
     return body, [put(k) for k in range(len(clients))]
+
+
+# What else may be chosen: how models become one, how the rate goes, what a site makes of the last joint model.
+
+
+def averaging(clients, work, combine=mean, factor=lambda t: 1.0):
+    """FedAvg with another way to put models together, and a learning rate that changes with the rounds."""
+    w = clients[0].start
+    for t in range(work.rounds):
+        there = [clients[k] for k in work.chosen(clients, t)]
+        now = replace(work, rate=work.rate * factor(t))
+        w = combine([now.visit(client, w, generator(work.seed, t, client.name)) for client in there], there)
+    return w
+
+
+def trimmed(models, clients, share):
+    """Yin et al. 2018: the mean of each number without the lowest and the highest."""
+    cut = int(share * len(models))
+    return np.sort(models, axis=0)[cut : len(models) - cut].mean(axis=0)
+
+
+def krum(models, clients, bad):
+    """Blanchard et al. 2017: the model with the least sum of squared distances to its n - f - 2 nearest."""
+    scores = []
+    for one in models:
+        gaps = sorted(((one - other) ** 2).sum() for other in models)
+        scores.append(sum(gaps[1 : len(models) - bad - 1]))  # the first is to itself
+    return models[int(np.argmin(scores))]
+
+
+def geometric(models, clients):
+    """Pillutla et al. 2022: the point with the least sum of distances, by rows."""
+    points = np.array(models)
+    weights = np.array([len(client) for client in clients])
+
+    def cost(z):
+        return weights @ np.sqrt(((points - z) ** 2).sum(axis=1) + 1e-20)
+
+    return minimize(cost, points.mean(axis=0), method="BFGS", options={"gtol": 1e-10, "maxiter": 10_000}).x
+
+
+def median_of_groups(groups, typical=lambda means: np.median(means, axis=0), by_rows=True):
+    """The median over the means of groups, each by rows (Chen, Su and Xu 2017); groups are lists of names."""
+
+    def combine(models, clients):
+        by_name = dict(zip([client.name for client in clients], zip(models, clients, strict=True), strict=True))
+        parts = [[by_name[name] for name in group] for group in groups]
+        return typical([mean([m for m, _ in part], [c for _, c in part] if by_rows else None) for part in parts])
+
+    return combine
+
+
+def fedavgm(clients, work, *, server_rate, beta, combine=mean):
+    """Hsu, Qi and Brown 2019: momentum at the coordinator."""
+    w = clients[0].start
+    m = np.zeros_like(w)
+    for t in range(work.rounds):
+        there = [clients[k] for k in work.chosen(clients, t)]
+        models = [work.visit(client, w, generator(work.seed, t, client.name)) for client in there]
+        m = beta * m + combine(models, there) - w
+        w = w + server_rate * m
+    return w
+
+
+def fednova(clients, work):
+    """Wang et al. 2020: changes by step, times the mean number of steps."""
+    w = clients[0].start
+    for t in range(work.rounds):
+        there = [clients[k] for k in work.chosen(clients, t)]
+        steps = [work.count(client) for client in there]
+        changes = [work.visit(one, w, generator(work.seed, t, one.name)) - w for one in there]
+        direction = mean([change / count for change, count in zip(changes, steps, strict=True)], there)
+        w = w + mean(np.array(steps, float)[:, None], there) * direction
+    return w
+
+
+def fedrep(clients, work, head, *, head_epochs):
+    """Collins et al. 2021, Algorithm 1; in the end heads once more. Returns the body's entries and all whole models."""
+    heads = [client.start[head] for client in clients]
+    body = clients[0].start[~head]
+
+    def put(k):
+        both = np.empty(len(head))
+        both[head] = heads[k]
+        both[~head] = body
+        return both
+
+    def trained(k, rng):
+        batches = replace(work, epochs=head_epochs, steps=None).batches(clients[k], rng)
+        return descend(lambda v, at: np.where(head, clients[k].slope(v, at), 0), put(k), work.rate, batches)
+
+    for t in range(work.rounds):
+        there = work.chosen(clients, t)
+        found = []
+        for k in there:
+            rng = generator(work.seed, t, clients[k].name)
+            v = trained(k, rng)
+            heads[k] = v[head]
+            batches = work.batches(clients[k], rng)
+            v = descend(lambda v, at, c=clients[k]: np.where(head, 0, c.slope(v, at)), v, work.rate, batches)
+            found.append(v[~head])
+        body = mean(found, [clients[k] for k in there])
+    return body, [trained(k, generator(work.seed, LAST, client.name)) for k, client in enumerate(clients)]
+
+
+def fedbabu(clients, work, head):
+    """Oh et al. 2022: rounds leave the head as it is; in the end each client trains all. Returns joint and own ones."""
+    w = clients[0].start
+    for t in range(work.rounds):
+        there = [clients[k] for k in work.chosen(clients, t)]
+        found = []
+        for client in there:
+            batches = work.batches(client, generator(work.seed, t, client.name))
+            found.append(descend(lambda v, at, c=client: np.where(head, 0, c.slope(v, at)), w, work.rate, batches))
+        w = mean(found, there)
+    return w, [work.visit(client, w, generator(work.seed, LAST, client.name)) for client in clients]
+
+
+def local_only(clients, work):
+    """Every client by itself: all rounds in its last visit. Returns the clients' own models."""
+    models = []
+    for client in clients:
+        w = client.start
+        rng = generator(work.seed, LAST, client.name)
+        for _ in range(work.rounds):
+            w = work.visit(client, w, rng)
+        models.append(w)
+    return models
+
+
+def interpolated(clients, work, mix=None):
+    """FedAvg, and mixtures with what each client makes of it; without ``mix``, by cross-validation in four folds."""
+    w = fedavg(clients, work)
+    models = []
+    for client in clients:
+        rng = generator(work.seed, LAST, client.name)
+        local = work.visit(client, w, rng)
+        a = chosen_mix(client, work, w, rng) if mix is None else mix
+        models.append((1 - a) * w + a * local)
+    return w, models
+
+
+def chosen_mix(client, work, w, rng):
+    """The mixture, in tenths, under which rows are likeliest that a client's own model has not seen."""
+    fold = np.zeros(len(client), int)
+    for label in sorted(set(client.y.tolist())):
+        order = rng.permutation(np.flatnonzero(client.y == label))
+        first = rng.integers(4)
+        fold[order] = (np.arange(len(order)) + first) % 4
+    losses = np.zeros(11)
+    for f in range(4):
+        out = fold == f
+        if out.any() and not out.all():
+            local = work.visit(replace(client, X=client.X[~out], y=client.y[~out]), w, rng)
+            losses += [client.surprise((1 - a) * w + a * local, out) for a in np.arange(11) / 10]
+    return np.argmin(losses) / 10
+
+
+def set_aside(clients, work, share):
+    """Split each client into rows to train on and rows to watch."""
+    pairs = []
+    for client in clients:
+        order = generator(work.seed, LAST, client.name, 1).permutation(len(client))
+        out = np.isin(np.arange(len(client)), order[: int(share * len(client))])
+        pairs.append([replace(client, X=client.X[rows], y=client.y[rows]) for rows in (~out, out)])
+    return [list(side) for side in zip(*pairs, strict=True)]
+
+
+def stopped_early(clients, work, share, patience):
+    """FedAvg until the loss of rows set aside has not fallen for some rounds: the best joint model, and the losses."""
+    trained, watched = set_aside(clients, work, share)
+    w = clients[0].start
+    models = []
+    losses = []
+    for t in range(work.rounds):
+        models.append(w)
+        loss = sum(client.surprise(w, slice(None)) for client in watched) / sum(len(client) for client in watched)
+        losses.append(loss)
+        best = int(np.argmin(losses))
+        if t - best >= patience:
+            return models[best], losses
+        w = mean([work.visit(client, w, generator(work.seed, t, client.name)) for client in trained], trained)
+    return w, losses
+
+
+# Optimizers of torch modules; each visit begins anew.
+
+
+def sgd(rate, momentum=0.0, weight_decay=0.0, nesterov=False, clip=np.inf):
+    """Sutskever et al. 2013, with the gradient of ½·decay·‖w‖² and shortened gradients."""
+    velocity = 0.0
+
+    def step(w, slope):
+        nonlocal velocity
+        slope = slope * min(1, clip / np.linalg.norm(slope)) + weight_decay * w
+        velocity = momentum * velocity + slope
+        return w - rate * (slope + momentum * velocity if nesterov else velocity)
+
+    return step
+
+
+def adamw(rate, beta1, beta2, weight_decay):
+    """Loshchilov and Hutter 2019, Algorithm 2, with ε = 1e-8."""
+    first = 0.0
+    second = 0.0
+    t = 0
+
+    def step(w, slope):
+        nonlocal first, second, t
+        t += 1
+        first = beta1 * first + (1 - beta1) * slope
+        second = beta2 * second + (1 - beta2) * slope**2
+        ahead = first / (1 - beta1**t) / (np.sqrt(second / (1 - beta2**t)) + 1e-8)
+        return w - rate * (ahead + weight_decay * w)
+
+    return step
+
+
+def optimized(clients, work, optimizer, nova=None):
+    """FedAvg of models that an optimizer trains; or FedNova, if ``nova`` is the momentum of its steps."""
+    w = clients[0].start
+    for t in range(work.rounds):
+        models = []
+        for client in clients:
+            rng = generator(work.seed, t, client.name)
+            rng.integers(2**31)  # what a module draws from
+            v = w
+            step = optimizer()
+            for rows in work.batches(client, rng):
+                v = step(v, client.slope(v, rows))
+            models.append(v)
+        if nova is None:
+            w = mean(models, clients)
+            continue
+        # How often each gradient is in a client's change: the first as often as there are steps, the last once.
+        counts = [sum(sum(nova**k for k in range(j + 1)) for j in range(work.count(client))) for client in clients]
+        direction = mean([(v - w) / a for v, a in zip(models, counts, strict=True)], clients)
+        w = w + mean(np.array(counts)[:, None], clients) * direction
+    return w
+
+
+# With privacy.
+
+
+def private_rows(clients, work, clip):
+    """Abadi et al. 2016: steps along the mean of all rows' gradients, each no longer than ``clip``."""
+    w = clients[0].start
+    n = sum(len(client) for client in clients)
+    for _ in range(work.rounds):
+        total = np.zeros_like(w)
+        for client in clients:
+            slopes = client.slopes(w)
+            total += (slopes * np.minimum(1, clip / np.linalg.norm(slopes, axis=1))[:, None]).sum(axis=0)
+        penalty = w.reshape(1 + clients[0].X.shape[1], -1) / (clients[0].C * n)
+        penalty[0] = 0
+        w = w - work.rate * (total / n + penalty.ravel())
+    return w
+
+
+def private_sites(clients, work, clip):
+    """McMahan et al. 2018: the mean of clients' changes, each no longer than ``clip``."""
+    w = clients[0].start
+    for t in range(work.rounds):
+        changes = [work.visit(client, w, generator(work.seed, t, client.name)) - w for client in clients]
+        w = w + mean([change * min(1, clip / np.linalg.norm(change)) for change in changes])
+    return w

@@ -23,12 +23,12 @@ ANCHORS = XCLP(graph="anchors", anchors=8, rounds=3, min_cell=2)
 
 
 def test_the_sums_of_a_run_follow_from_its_settings() -> None:
-    assert tuple(XclpSite.planned_sums(PAIRS)) == (CountNames, CountClasses, *[Spread] * ATTEMPTS)
+    assert tuple(XclpSite.all_sums(PAIRS)) == (CountNames, CountClasses, *[Spread] * ATTEMPTS)
     steps = (CountCells, SumCells) * 3
-    assert tuple(XclpSite.planned_sums(ANCHORS)) == (CountNames, SumRows, *steps, SumCodes)
+    assert tuple(XclpSite.all_sums(ANCHORS)) == (CountNames, SumRows, *steps, SumCodes)
     for method in (PAIRS, ANCHORS):
-        scaled = tuple(XclpSite.planned_sums(replace(method, confidence="code")))
-        assert scaled == (*XclpSite.planned_sums(method), CountLabels)
+        scaled = tuple(XclpSite.all_sums(replace(method, confidence="code")))
+        assert scaled == (*XclpSite.all_sums(method), CountLabels)
 
 
 def test_data_that_cannot_be_used_are_refused_naming_the_site() -> None:

@@ -10,7 +10,6 @@ from fedgeom.methods.iterative.effort import Effort
 from fedgeom.methods.iterative.learners.logistic import Logistic
 from fedgeom.methods.iterative.task import Task
 from fedgeom.methods.iterative.tree import Tree
-from fedgeom.methods.xclp.plain import per_client
 from fedgeom.methods.xclp_training.pseudo import (
     MOST,
     FromNetwork,
@@ -21,6 +20,7 @@ from fedgeom.methods.xclp_training.pseudo import (
     capped,
     scaled,
 )
+from papers.xclp.plain import per_client
 
 
 def task(X, classes=3):

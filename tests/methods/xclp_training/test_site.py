@@ -26,11 +26,11 @@ def other_model(given):
 
 
 def test_the_sums_are_planned_round_by_round():
-    kinds = [question.kind for question in XclpTrainingSite.planned_sums(quick())]
+    kinds = [question.kind for question in XclpTrainingSite.all_sums(quick())]
     propagation = ["xclp.mean", *["xclp.cell-counts", "xclp.cell-sums"] * 2, "xclp.codes", "xclp.label-counts"]
     spread = [*propagation, "train.masked"]
     assert kinds == ["names.count", "train.columns", "train.masked", *spread, *spread]
-    assert len(XclpTrainingSite.planned_sums(quick(labels="none", scale="none"))) == 1 + 3
+    assert len(XclpTrainingSite.all_sums(quick(labels="none", scale="none"))) == 1 + 3
 
 
 @pytest.mark.parametrize(

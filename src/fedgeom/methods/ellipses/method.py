@@ -14,7 +14,7 @@ from fedgeom.data.validation import check_columns
 from fedgeom.errors import InputError
 from fedgeom.federation.coordinator import Sites
 from fedgeom.federation.messages import LARGEST_MESSAGE
-from fedgeom.federation.method import Method, Plain
+from fedgeom.federation.method import Method
 from fedgeom.federation.model import Model
 from fedgeom.federation.plan import Ask, Plan, Shape, Sum
 from fedgeom.federation.policy import Policy
@@ -158,7 +158,7 @@ class Ellipses(EllipseSettings, Method):
         sites.artifacts |= _artifacts(received, matched.members, layout)
         learn = self._told(matched, layout, model, sites)
         told = sites.ask(learn, of=cohort.left, expect=Learnt)
-        told.need(self.min_sites, "that they can use the model")
+        told.need(cohort.min_sites, "that they can use the model")
         if self.mixed:
             cohort.lost_since(told)
             self._plant(cohort, matched.number)
@@ -207,15 +207,6 @@ class Ellipses(EllipseSettings, Method):
         ).reshape(-1, classes)
         told = cohort.sites.ask(TakeTree(tree=tuple(tree)), of=cohort.left, expect=Learnt)
         told.need(1, "that they have the tree")
-
-    def plain(self, sites: Sequence[SiteData], seed: int = 0) -> Plain:
-        """Compute the same from the sites' Gaussians themselves, without blocks, masks or messages."""
-        from fedgeom.methods.ellipses.plain import plain  # scikit-learn: 2 s
-
-        if privacy_of(self) is not None:
-            raise InputError("the plain twin adds no noise; for a run with privacy use fedgeom.run")
-
-        return plain(self, sites, seed)
 
 
 def _joint(result: SumResult | None, columns: int) -> Floats | None:

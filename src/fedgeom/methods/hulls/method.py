@@ -14,7 +14,7 @@ from fedgeom.data.validation import check_columns
 from fedgeom.errors import InputError
 from fedgeom.federation.coordinator import Sites
 from fedgeom.federation.messages import LARGEST_MESSAGE, Array, Question
-from fedgeom.federation.method import Method, Plain, ShownRows
+from fedgeom.federation.method import Method, ShownRows
 from fedgeom.federation.model import Model
 from fedgeom.federation.plan import Ask, Plan, Shape, Sum
 from fedgeom.federation.policy import Policy
@@ -26,10 +26,8 @@ from fedgeom.methods.hulls.core import (
     REACH,
     Bins,
     count_of_level,
-    hulls_by_name,
     make_grid,
     radius_of_level,
-    rounded_hulls,
 )
 from fedgeom.methods.hulls.encoding import Hull, HullPlan, decode_hulls, largest_order
 from fedgeom.methods.hulls.matching import Evidence, doubts, group_evidence
@@ -40,8 +38,6 @@ from fedgeom.methods.hulls.rehearsal import (
     Mapped,
     corners,
     foreseen_levels,
-    joint_points,
-    joint_reach,
 )
 from fedgeom.methods.hulls.settings import HullSettings
 from fedgeom.methods.hulls.site import HullSite
@@ -203,7 +199,7 @@ class Hulls(HullSettings, Method):
         }
         model, learn = self._learn(hulls, words, plan, mapped, sites)
         told = sites.ask(learn, of=cohort.left, expect=Learnt)
-        told.need(self.min_sites, "that they can use the model")
+        told.need(cohort.min_sites, "that they can use the model")
         return model
 
     def _learn(
@@ -303,34 +299,3 @@ class Hulls(HullSettings, Method):
     def rows_shown(self, site: SiteData, question: Question) -> list[ShownRows]:
         """Return the corners of the site's hulls, where a question asks for them."""
         return corners(site, question, self.trim) if isinstance(question, EncodeHulls | EncodeCorners) else []
-
-    def plain(self, sites: Sequence[SiteData], seed: int = 0) -> Plain:
-        """Compute the same from the sites' hulls themselves, without labels, codes, masks or messages."""
-        ordered = sorted(sites, key=lambda site: site.name)
-        tables, mapped = joint_points(self, ordered)
-        both = list(zip(tables, ordered, strict=True))
-        levels = joint_reach(self, tables, ordered)
-        words = self.classes or tuple(sorted({str(one) for site in ordered for one in site.classes.tolist()}))
-        plan = self._plan(levels, len(ordered), len(words) if self.shared else 0)
-        hulls_of = [hulls_by_name(points, site.y, self.trim, c=plan.grid.c) for points, site in both]
-        found = [rounded_hulls(hulls, plan.grid) for hulls in hulls_of]
-        if self.shared:
-            corners = [np.unique(np.concatenate([one[word] for one in found if word in one])) for word in words]
-            names = [{word: words.index(word) for word in hulls} for hulls in found]
-            model = self._fit_words(corners, words, plan, mapped)
-            return Plain(model, {site.name: {"names": own} for site, own in zip(ordered, names, strict=True)})
-        bins = [one for hulls in found for one in hulls.values()]
-        owners = np.repeat(np.arange(len(found)), [len(hulls) for hulls in found])
-        model, members = self._fit(bins, owners, plan, mapped, seed)
-        evidence = group_evidence([plan.grid.center(one) for one in bins], owners, members, c=self.curvature)
-        local: dict[str, dict[str, Any]] = {}
-        for at, (site, hulls) in enumerate(zip(ordered, found, strict=True)):
-            mine = np.flatnonzero(owners == at).tolist()
-            local[site.name] = {
-                "names": {word: int(members[i]) for word, i in zip(hulls, mine, strict=True)},
-                "unknown": [],
-                "evidence": {word: evidence[i].told() for word, i in zip(hulls, mine, strict=True)},
-            }
-            if self.maps and not self.joint_scale:
-                local[site.name]["scales"] = joint_map.column_scales(site.X).tolist()
-        return Plain(model, local)

@@ -10,10 +10,11 @@ import numpy as np
 
 from fedgeom.arrays import Floats
 from fedgeom.crypto.keys import SEAL_BYTES
+from fedgeom.crypto.neighbours import COMPLETE_UP_TO
 from fedgeom.errors import ProtocolError
 from fedgeom.federation.coordinator import Sites
 from fedgeom.federation.model import Model
-from fedgeom.federation.plan import Ask, Plan, Shape, bytes_size, map_size, text_size
+from fedgeom.federation.plan import Ask, Bytes, Plan, Shape, bytes_size, map_size, text_size
 from fedgeom.federation.site import Site
 from fedgeom.methods.hyperfed.model import HyperFedModel
 from fedgeom.methods.hyperfed.settings import HyperFedSettings
@@ -91,6 +92,10 @@ class HyperFedConversation(Conversation):
         return Compared(names, _cosines(names, shares), lengths)
 
 
+SHARE = 9
+"""Bytes of a share of a cosine, at most."""
+
+
 def _cosines(names: Sequence[str], shares: dict[tuple[str, str], int]) -> Floats:
     """Put the shares of every two sites together."""
     found = np.eye(len(names))
@@ -101,6 +106,21 @@ def _cosines(names: Sequence[str], shares: dict[tuple[str, str], int]) -> Floats
                 found[i, j] = found[j, i] = open_shares(shares[asker, helper], shares[helper, asker])
             except (KeyError, ProtocolError) as error:
                 raise ProtocolError(f"{one!r} and {other!r} did not finish comparing their updates") from error
+    return found
+
+
+def _to_partners(names: tuple[str, ...], size: int, *, begins: bool) -> Bytes:
+    """Return the bytes of what each site has for partners that it begins with, or for those that begin with it.
+
+    ``size``: bytes for one partner, besides its name, which a letter and a share have each. Of many sites the mean.
+    """
+    if len(names) > COMPLETE_UP_TO:
+        pairs = (len(names) - 1) / 2
+        return map_size(len(names), pairs * (2 * sum(map(text_size, names)) / len(names) + size))
+    found: dict[str, float] = {}
+    for name in names:
+        partners = [other for other in names if other != name and asks_first(name, other) == begins]
+        found[name] = map_size(len(names), sum(2 * text_size(other) + size for other in partners))
     return found
 
 
@@ -124,28 +144,31 @@ class HyperFed(HyperFedSettings, Algorithm):
         yield from super().plan_rounds(shape, state)
 
     def _plan_comparison(self, shape: Shape, state: Specimen) -> Plan:
-        """Yield the letters between every two sites: half of a site's pairs begin with it."""
-        names = sum(map(text_size, shape.sites)) / shape.n_sites
-        pairs = (shape.n_sites - 1) / 2
+        """Yield the letters between every two sites, of which one begins."""
         asked, answered = (1, 1)
         if shape.known:
             asked, answered = letter_bytes(state.numbers, self.rounds)
-        first = map_size(shape.n_sites, pairs * (names + bytes_size(SEAL_BYTES + asked)))
-        back = map_size(shape.n_sites, pairs * (names + bytes_size(SEAL_BYTES + answered)))
-        shares = map_size(shape.n_sites, pairs * (names + 9))
+        first = bytes_size(SEAL_BYTES + asked)
+        back = bytes_size(SEAL_BYTES + answered)
         sizes = "letters between sites are rounded up; which sites train in a round"
 
         def compare(number: int) -> CompareUpdates:
             partners = shape.sites[1:]
             return CompareUpdates(round=number, given=state.given, agreed=bytes(32), partners=partners)
 
-        yield Ask(compare, FirstLetters(letters={}, length=1.0), up=first, times=self.rounds, bound=sizes)
-        for turn, came, sent in ((1, first, back), (2, back, 0.0)):
+        yield Ask(
+            compare,
+            FirstLetters(letters={}, length=1.0),
+            up=_to_partners(shape.sites, first, begins=True),
+            times=self.rounds,
+            bound=sizes,
+        )
+        for turn, came, sent in ((1, first, back + SHARE), (2, back, SHARE)):
             yield Ask(
                 PassOn(round=self.rounds, number=turn, letters={}),
                 PairShares(letters={}, shares={}),
-                down=came,
-                up=sent + shares,
+                down=_to_partners(shape.sites, came, begins=turn == 2),
+                up=_to_partners(shape.sites, sent, begins=turn == 2),
                 times=self.rounds,
                 bound=sizes,
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import astuple
 from importlib.util import find_spec
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 import numpy as np
@@ -116,11 +116,16 @@ class HyperFedSite(TrainingSite):
         settings: HyperFedSettings = self.settings
         return settings
 
+    @property
+    def _products(self) -> Any:
+        """How updates are compared: in secret, but in a plain run."""
+        return pairwise if self.masked else pairwise.OpenProducts
+
     def check(self, settings: TrainingRule) -> None:
         """Refuse data that the method cannot use; what updates are compared with must be there before a promise is."""
         super().check(settings)
         assert isinstance(settings, HyperFedSettings)
-        if settings.compares and find_spec("seal") is None:
+        if settings.compares and self.masked and find_spec("seal") is None:
             raise InputError(
                 "comparing updates in secret needs seal-python, which is not installed: pip install 'fedgeom[xclp]' "
                 '(or train with aggregation="mean", which compares nothing)'
@@ -141,7 +146,7 @@ class HyperFedSite(TrainingSite):
         if memory.trained.get(ask.round) != asked or memory.under_way.round != ask.round:
             rate = rule.rate_in(min(ask.round, rule.rounds - 1))
             sent, _, figures = super().train(asked, ask.round, ask.given, rate)
-            begun = pairwise.begin(pairwise.quantise(sent.flat()), rule.rounds)
+            begun = self._products.begin(pairwise.quantise(sent.flat()), rule.rounds)
             memory.under_way = Trained(
                 round=ask.round,
                 given=_hash(ask.given),
@@ -180,10 +185,10 @@ class HyperFedSite(TrainingSite):
                 raise ProtocolError(f"no letter from {partner!r} is expected at this turn")
             text = open_from(self.joining, partner, PURPOSE, 2 * ask.round + ask.number, sealed)
             if begins:
-                shares[partner] = pairwise.finish(len(mine), self.rule.rounds, kept.secret, text)
+                shares[partner] = self._products.finish(len(mine), self.rule.rounds, kept.secret, text)
                 continue
             if partner not in kept.answered:
-                helped = pairwise.respond(mine, self.rule.rounds, text)
+                helped = self._products.respond(mine, self.rule.rounds, text)
                 kept.answered[partner] = Answered(helped.letter, helped.share)
             said = kept.answered[partner]
             letters[partner] = self._sealed(partner, 2 * ask.round + 2, said.letter)

@@ -50,8 +50,6 @@ from fedgeom.methods.iterative.optimizer import AdamW as AdamW
 from fedgeom.methods.iterative.personal import FineTuned as FineTuned
 from fedgeom.methods.iterative.personal import Interpolation as Interpolation
 from fedgeom.methods.iterative.personal import Personal as Personal
-from fedgeom.methods.iterative.plain import pooled as pooled
-from fedgeom.methods.iterative.plain import simulate as simulate
 from fedgeom.methods.iterative.schedule import Constant as Constant
 from fedgeom.methods.iterative.schedule import Cosine as Cosine
 from fedgeom.methods.iterative.schedule import Decay as Decay

@@ -6,7 +6,6 @@ The mean needs only a sum, so it can run under secure sum. The robust ones look 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
@@ -180,12 +179,6 @@ class GroupMedian(Aggregation):
 def drawn(aggregation: object) -> GroupDraw | None:
     """Return how an aggregation draws groups; None: it has none."""
     return aggregation.draw if isinstance(aggregation, GroupMedian) else None
-
-
-def group_places(draw: GroupDraw, names: Sequence[str], seed: int) -> list[list[int]]:
-    """Return, for each group, the places of its sites among the names, for plain twins: they draw by the seed."""
-    groups = GroupDraw(draw.count, "seed").groups(names, seed, b"")
-    return [[names.index(name) for name in group] for group in groups]
 
 
 def check_aggregation(rule: object, chosen: Aggregation, *, secure: bool | None, share: float) -> None:

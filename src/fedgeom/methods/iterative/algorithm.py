@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,7 +18,7 @@ from fedgeom.data.sites import SiteData
 from fedgeom.data.validation import Finding, unscaled
 from fedgeom.errors import InputError
 from fedgeom.federation.coordinator import Sites
-from fedgeom.federation.method import Method, Plain
+from fedgeom.federation.method import Method
 from fedgeom.federation.model import Model
 from fedgeom.federation.plan import Ask, Plan, Shape, Sum
 from fedgeom.federation.policy import Policy
@@ -26,7 +27,6 @@ from fedgeom.federation.site import Site
 from fedgeom.methods.iterative.group_training import AgreeInGroups, GroupedConversation
 from fedgeom.methods.iterative.messages import Finish, Finished, Masked, TrainGroup, TrainMasked, TrainOpen, Update
 from fedgeom.methods.iterative.model import TrainedModel
-from fedgeom.methods.iterative.plain import simulate
 from fedgeom.methods.iterative.private import bounds
 from fedgeom.methods.iterative.settings import TrainingRule
 from fedgeom.methods.iterative.setup import AgreeOnScale, check_together
@@ -75,7 +75,12 @@ class Algorithm(TrainingRule, Method):
     def first_sum(self, round: int) -> int:
         """Return the number of the first sum of a round; those of training come last but for that of the test."""
         after = sum(map(self.sums_in, range(round, self.rounds))) + (self.holdout is not None)
-        return len(self.site.all_sums(self)) - after  # type: ignore[attr-defined]
+        return self.n_sums - after
+
+    @cached_property
+    def n_sums(self) -> int:
+        """How many secure sums a run has."""
+        return len(self.site.all_sums(self))  # type: ignore[attr-defined]
 
     def sum_sites(self, names: Sequence[str], seed: int) -> Sequence[Collection[str]] | None:
         """Return who may be in which sum: where a share of the sites trains in a round, those drawn for it."""
@@ -86,10 +91,6 @@ class Algorithm(TrainingRule, Method):
         for number in range(self.rounds):
             found += [frozenset(self.drawn(names, seed, number))] * self.sums_in(number)
         return found + [everyone] * (self.holdout is not None)
-
-    def plain(self, sites: Sequence[SiteData], seed: int = 0) -> Plain:
-        """Train as a run does when no site is lost, in one process and without messages."""
-        return simulate(self, sites, seed)
 
     def check_together(self, sites: Sequence[SiteData]) -> None:
         """Refuse sites whose tables do not fit together, before anything is sent."""
@@ -114,7 +115,7 @@ class Algorithm(TrainingRule, Method):
     def plan(self, shape: Shape) -> Plan:
         """Agree on classes and scale, train in rounds, hand out the model."""
         draw = self.group_draw
-        classes = yield AgreeOnScale(self) if draw is None else AgreeInGroups(self, draw.count)
+        classes = yield AgreeOnScale(self) if draw is None else AgreeInGroups(self, draw)
         state = self.specimen(shape, len(classes)) if shape.known else Specimen()
         if self.sends:
             yield from self.plan_rounds(shape, state)
@@ -124,19 +125,8 @@ class Algorithm(TrainingRule, Method):
         """Yield the rounds of training."""
         part = self.share < 1 or self.patience is not None
         decides = "which sites are drawn, or when patience ends" if part else ""
-        group: tuple[str, ...] = ()
-        groups = self.groups if self.group_draw is None else self.group_draw.count
-        if groups > 1:
-            decides = "the groups are made when the sites have joined"
-            group = shape.sites
-
-        def masked(number: int) -> Masked:
-            factors = dict.fromkeys(shape.sites, 1.0)
-            ask = TrainGroup if self.group_draw is not None else TrainMasked
-            return ask(round=number, given=state.given, factors=factors, agreed=bytes(32), group=group)
-
         if self.masked:
-            yield Sum(masked, state.length, times=self.rounds * groups, bound=decides)
+            yield from self._plan_sums(shape, state, decides)
             return
         update = Update(sent=state.sent, weight=1.0, figures=(0.0,) * how_many(self.validation))
         yield Ask(
@@ -145,6 +135,26 @@ class Algorithm(TrainingRule, Method):
             times=self.rounds,
             bound=decides,
         )
+
+    def _plan_sums(self, shape: Shape, state: Specimen, decides: str) -> Plan:
+        """Yield the secure sums of all rounds: over all sites, in each drawn group, or in each cluster."""
+        draw = self.group_draw
+        if draw is not None:
+            decides = decides or draw.decides
+            groups = draw.planned(shape.sites, shape)
+        else:
+            groups = (shape.sites,) * self.groups
+        if self.groups > 1 and draw is None:
+            decides = "clusters are found when the sites have joined"
+        for group in groups:
+
+            def masked(number: int, group: tuple[str, ...] = group) -> Masked:
+                ask = TrainMasked if draw is None else TrainGroup
+                factors = dict.fromkeys(group, 1.0)
+                named = group if len(groups) > 1 else ()
+                return ask(round=number, given=state.given, factors=factors, agreed=bytes(32), group=named)
+
+            yield Sum(masked, state.length, times=self.rounds, bound=decides, to=group)
 
     def specimen(self, shape: Shape, classes: int) -> Specimen:
         """Return what travels in a round: shapes follow from the learner, the columns and the classes."""

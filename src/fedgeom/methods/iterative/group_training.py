@@ -24,7 +24,7 @@ from fedgeom.methods.iterative.tree import State
 from fedgeom.protocols.cohort import SiteGroups, join
 from fedgeom.protocols.names import AgreeOnNames, agree_on_names
 from fedgeom.protocols.secure_sum.messages import SumQuestion
-from fedgeom.protocols.secure_sum.rules import GroupSum, check_group_sums, own_group
+from fedgeom.protocols.secure_sum.rules import GroupDraw, GroupSum, check_group_sums, own_group
 from fedgeom.protocols.site import Contribution
 
 GroupNumber = Annotated[int, msgspec.Meta(ge=0)]
@@ -95,25 +95,24 @@ class AgreeInGroups(Steps):
     """The plan of `agree_in_groups`; the plan receives the classes."""
 
     settings: TableSettings
-    groups: int
+    draw: GroupDraw
 
     def steps(self, shape: Shape, private: bool) -> Plan:
         """Yield how sites agree on classes, sum in each group what the scale follows from, and are told."""
         classes = yield AgreeOnNames(self.settings.classes)
         columns: list[GroupSum] = []
         rows: list[GroupSum] = []
-        for group in range(self.groups if self.settings.scale == "joint" else 0):
-            result = yield Sum(SumGroupColumns(group=group), 1 + 2 * shape.columns, bound=DRAWN)
-            columns.append(GroupSum(group=group, asked=shape.sites, result=result))
-        for group in range(self.groups if self.settings.sums_rows else 0):
-            result = yield Sum(SumGroupRows(group=group), 1, bound=DRAWN)
-            rows.append(GroupSum(group=group, asked=shape.sites, result=result))
+        groups = list(enumerate(self.draw.planned(shape.sites, shape)))
+        bound = self.draw.decides
+        for group, names in groups if self.settings.scale == "joint" else ():
+            result = yield Sum(SumGroupColumns(group=group), 1 + 2 * shape.columns, bound=bound, to=names)
+            columns.append(GroupSum(group=group, asked=names, result=result))
+        for group, names in groups if self.settings.sums_rows else ():
+            result = yield Sum(SumGroupRows(group=group), 1, bound=bound, to=names)
+            rows.append(GroupSum(group=group, asked=names, result=result))
         begin = BeginGroups(classes=classes, columns=tuple(columns), rows=tuple(rows))
-        yield Ask(begin, Ready(), bound=DRAWN)
+        yield Ask(begin, Ready(), bound=bound)
         return classes
-
-
-DRAWN = "the groups are drawn when the sites have joined"
 
 
 def agree_in_groups(groups: SiteGroups, settings: TableSettings) -> tuple[Agreed, dict[int, float]]:
@@ -128,7 +127,7 @@ def agree_in_groups(groups: SiteGroups, settings: TableSettings) -> tuple[Agreed
     begin = BeginGroups(classes=classes, columns=tuple(summed), rows=tuple(counted))
     left = [name for name in cohort.left if not any(name in groups.all[at] for at in groups.dropped)]
     ready = cohort.sites.ask(begin, of=left, expect=Ready)
-    ready.need(settings.min_sites, "that they are ready to train")
+    ready.need(cohort.min_sites, "that they are ready to train")
     cohort.lost_since(ready)
     told, rows = hash_groups(begin), rows_of_groups(begin)
     scale = setup.fixed_scale(settings.scale, columns)

@@ -25,6 +25,7 @@ from fedgeom.memo import memoize_last
 from fedgeom.methods.iterative.messages import Masked
 from fedgeom.methods.iterative.settings import TableSettings, TrainingRule
 from fedgeom.protocols.cohort import Cohort
+from fedgeom.protocols.fixed_point import fixed_sum
 from fedgeom.protocols.names import AgreeOnNames, LabelNames, agree_on_names
 from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
 from fedgeom.protocols.site import Contribution, SummingPart
@@ -100,6 +101,20 @@ def scale_from(sums: Floats) -> tuple[Floats, Floats]:
     # What is left of a constant column after the sums were rounded is not a deviation.
     noise = 1e-9 * (1 + centre**2) + 2.0 ** (1 - FRACTION_BITS)
     return centre, np.sqrt(np.where(variance > noise, variance, 1.0))
+
+
+def scales(settings: TableSettings, sites: Sequence[SiteData]) -> list[tuple[Floats, Floats]]:
+    """Return what is taken off the columns of each of some tables in one process, and what they are divided by.
+
+    Returns for each site two of (columns,), f8.
+    """
+    fixed = fixed_scale(settings.scale, sites[0].shape[1])
+    if fixed is not None:
+        return [fixed] * len(sites)
+    sums = [site_sums(site) for site in sites]
+    if settings.scale == "site":
+        return [scale_from(one) for one in sums]
+    return [scale_from(fixed_sum(sums, fraction_bits=FRACTION_BITS))] * len(sites)
 
 
 FARTHEST = 1e6
@@ -186,7 +201,7 @@ def agree(cohort: Cohort, settings: TableSettings) -> Agreed:
     rows = cohort.sum_checked(SumRows(), length=1) if settings.sums_rows else None
     begin = Begin(classes=classes, columns=sums, rows=rows)
     ready = cohort.sites.ask(begin, of=cohort.left, expect=Ready)
-    ready.need(settings.min_sites, "that they are ready to train")
+    ready.need(cohort.min_sites, "that they are ready to train")
     cohort.lost_since(ready)
     told, whole = hash_agreed(begin), total_rows(begin)
     fixed = fixed_scale(settings.scale, columns)

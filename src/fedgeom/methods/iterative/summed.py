@@ -176,12 +176,10 @@ def combined(
     weights: Floats,
     given: State,
     whole: float = 0.0,
-    groups: Sequence[Sequence[int]] = (),
 ) -> Mean:
     """Combine what sites sent; where a rule needs only sums, as a secure sum of the same would be rounded.
 
-    weights (sites,); ``whole``: what those of all sites add up to, where it is known; ``groups``: the places of the
-    sites of each drawn group (`GroupMedian`).
+    weights (sites,); ``whole``: what those of all sites add up to, where it is known.
     """
     matrix, chosen = np.array([one.flat() for one in sent]), rule.combine_rule
     inside = weights > 0  # who had nothing to train on has no say
@@ -189,9 +187,5 @@ def combined(
         return Mean(matrix[0], np.zeros(0), 0, 0.0)
     if not chosen.sums_only:
         return Mean(chosen(matrix[inside], weights[inside]), np.zeros(0), 0, float(weights.sum()))
-    if groups:
-        parts = [(np.asarray(one), float(weights[one].sum())) for one in groups if weights[one].sum() > 0]
-        means = [form.mean([sent[at] for at in one], weights[one], given, total).flat for one, total in parts]
-        return Mean(chosen(np.array(means), np.ones(len(means))), np.zeros(0), 0, float(weights.sum()))
     weights = chosen.weights_of(matrix, weights)
     return form.mean(sent, weights, given, max(whole, math.fsum(weights.tolist())))

@@ -206,7 +206,8 @@ class Conversation:
                 if rule.patience is not None and waited >= rule.patience:
                     return kept, history
             state = new
-            self.sites.keep(f"rounds/{number + 1:04d}", self.model(state).to_bytes())
+            if self.sites.keepers:
+                self.sites.keep(f"rounds/{number + 1:04d}", self.model(state).to_bytes())
         return state, history
 
     def chosen(self, number: int) -> tuple[str, ...]:

@@ -8,19 +8,17 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fedgeom.arrays import Floats
 from fedgeom.data.sites import SiteData
 from fedgeom.data.validation import Finding, check_columns, check_two_classes, label_names, unscaled
 from fedgeom.errors import InputError
 from fedgeom.federation.coordinator import Sites
 from fedgeom.federation.messages import LARGEST_MESSAGE
-from fedgeom.federation.method import Method, Plain
+from fedgeom.federation.method import Method
 from fedgeom.federation.model import Model
 from fedgeom.federation.plan import Ask, Plan, Shape, Sum
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.site import Site
-from fedgeom.geometry.gaussians import class_moments, length
-from fedgeom.methods.iterative.aggregation import group_places
+from fedgeom.geometry.gaussians import length
 from fedgeom.methods.moments import core
 from fedgeom.methods.moments.core import build_model, check_width, middle
 from fedgeom.methods.moments.messages import SumGroupMoments, SumMoments, TakeGroups
@@ -77,13 +75,11 @@ class Moments(MomentsSettings, Method):
             yield HandOut(result=result, work=products + 2e-9 * size * shape.columns)
             return
         sums = []
-        for group in range(draw.count):
+        for group, names in enumerate(draw.planned(shape.sites, shape)):
             ask = SumGroupMoments(classes=classes, curvature=self.c, group=group)
-            result = yield Sum(ask, size, work=products)
-            sums.append(GroupSum(group=group, asked=shape.sites, result=result))
-        yield Ask(
-            TakeGroups(sums=tuple(sums)), ModelTaken(), bound="the groups are drawn when the sites have joined"
-        )
+            result = yield Sum(ask, size, work=products, bound=draw.decides, to=names)
+            sums.append(GroupSum(group=group, asked=names, result=result))
+        yield Ask(TakeGroups(sums=tuple(sums)), ModelTaken(), bound=draw.decides)
 
     def advise(self, sites: Sequence[SiteData], policy: Policy, seed: int = 0) -> list[Finding]:
         """Warn of columns on different scales where distances to centroids decide."""
@@ -119,31 +115,12 @@ class Moments(MomentsSettings, Method):
     def _in_groups(self, cohort: Cohort, draw: GroupDraw, classes: tuple[str, ...], size: int) -> MomentsModel:
         """Sum in each group, and take the middle of the groups; sites do the same from the sums that they check."""
         groups = SiteGroups(cohort, draw)
-        sums = groups.sum_checked(lambda number: SumGroupMoments(classes=classes, curvature=self.c, group=number))
+        sums = groups.sum_checked(
+            lambda number: SumGroupMoments(classes=classes, curvature=self.c, group=number), length=size
+        )
         cohort.sites.metrics |= {"sites": len(cohort.left), "classes": len(classes), "numbers": size}
         total = middle(self, [one.result.reals(SumGroupMoments) for one in sums], len(classes), cohort.columns)
         model = build_model(self, total, classes, cohort.columns)
         told = cohort.sites.ask(TakeGroups(sums=tuple(sums)), of=cohort.left, expect=ModelTaken)
         told.need(1, "that they have the model")
         return model
-
-    def plain(self, sites: Sequence[SiteData], seed: int = 0) -> Plain:
-        """Compute the same on pooled data; with privacy, what would come of it without noise."""
-        classes = self.classes or tuple(sorted({str(n) for site in sites for n in site.classes.tolist()}))
-        if self.clip is not None:
-            X, y = np.vstack([site.X for site in sites]), np.concatenate([site.y for site in sites])
-            noiseless = core.bounded_moments(X, y, classes, self, self.clip).astype(np.float64)
-            return Plain(core.private_model(self, noiseless, classes, X.shape[1], clip=self.clip, spread=0.0))
-        if self.group_draw is not None:
-            ordered = sorted(sites, key=lambda site: site.name)
-            places = group_places(self.group_draw, [site.name for site in ordered], seed)
-            sums = [self._pooled([ordered[at] for at in group], classes) for group in places]
-            total = middle(self, sums, len(classes), sites[0].shape[1])
-        else:
-            total = self._pooled(sites, classes)
-        return Plain(build_model(self, total, classes, sites[0].shape[1]))
-
-    def _pooled(self, sites: Sequence[SiteData], classes: Sequence[str]) -> Floats:
-        X = np.vstack([site.X for site in sites])
-        y = np.concatenate([site.y.astype(str) for site in sites])
-        return class_moments(X, y, classes, c=self.c, squares=self.squares)

@@ -14,7 +14,6 @@ from fedgeom.data.sites import SiteData
 from fedgeom.data.validation import Finding, fault, label_names
 from fedgeom.federation.coordinator import Sites
 from fedgeom.federation.messages import Array
-from fedgeom.federation.method import Plain
 from fedgeom.federation.model import Model
 from fedgeom.federation.plan import Ask, Plan, Shape
 from fedgeom.federation.policy import Policy
@@ -24,7 +23,6 @@ from fedgeom.geometry.topology.descriptors import NAMES
 from fedgeom.methods.iterative import setup
 from fedgeom.methods.iterative.algorithm import Algorithm, Specimen
 from fedgeom.methods.iterative.model import TrainedModel
-from fedgeom.methods.iterative.plain import scales
 from fedgeom.methods.iterative.settings import Round
 from fedgeom.methods.iterative.site import generator
 from fedgeom.methods.iterative.training import Conversation, Group, Outcome
@@ -86,7 +84,7 @@ class TopoConversation(Conversation):
             del given.came[name]
             given.missing[name] = "sent numbers on its shape that are not those asked for, or not finite"
             self.sites.leave_out(name, given.missing[name])
-        given.need(rule.min_sites, "with the shape of their rows")
+        given.need(self.cohort.min_sites, "with the shape of their rows")
         names = tuple(given)
         if not round:
             self.members = names
@@ -237,9 +235,8 @@ class PTopoFL(TopoSettings, Algorithm):
         found = super().specimen(shape, classes)
         if self.holdout is None:
             return found
-        return replace(
-            found, finish=found.given | {f"{CONSENSUS}/{path}": leaf for path, leaf in found.sent.items()}
-        )
+        consensus = {path.replace("model", CONSENSUS, 1): leaf for path, leaf in found.sent.items()}
+        return replace(found, finish=found.given | consensus)
 
     def plan_rounds(self, shape: Shape, state: Specimen) -> Plan:
         """Yield how sites describe the shape of their rows, and how each cluster is summed."""
@@ -287,12 +284,6 @@ class PTopoFL(TopoSettings, Algorithm):
                 found.append(fault(what, 'weigh the sites alike: closeness=False, trust="none"', topic="weights"))
         return found
 
-    def plain(self, sites: Sequence[SiteData], seed: int = 0) -> Plain:
-        """Compute Algorithm 1 in one process, for clusters, weights and trust by topology."""
-        from fedgeom.methods.ptopofl.plain import plain  # the twin is for tests; it needs gudhi
-
-        return plain(self, sites, seed)
-
 
 def mixtures(
     method: TopoSettings, sites: Sequence[SiteData], seed: int = 0
@@ -309,7 +300,7 @@ def mixtures(
     ordered = sorted(sites, key=lambda site: site.name)
     classes = method.classes or tuple(sorted(label_names(ordered)))
     given = []
-    for site, (centre, spread) in zip(ordered, scales(method, ordered), strict=True):
+    for site, (centre, spread) in zip(ordered, setup.scales(method, ordered), strict=True):
         rows = setup.scaled(site.X, centre, spread, np.float64)
         draw = partial(generator, seed, 0, site.name, purpose=2)
         given.append(describe_rows(method, rows, site.y, classes, draw))

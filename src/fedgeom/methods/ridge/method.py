@@ -13,7 +13,7 @@ from fedgeom.data.validation import check_columns, check_two_classes
 from fedgeom.errors import InputError
 from fedgeom.federation.coordinator import Sites
 from fedgeom.federation.messages import Array
-from fedgeom.federation.method import Method, Plain
+from fedgeom.federation.method import Method
 from fedgeom.federation.model import Model
 from fedgeom.federation.plan import Ask, Plan, Shape, Sum
 from fedgeom.federation.policy import Policy
@@ -38,7 +38,6 @@ from fedgeom.methods.ridge.messages import (
 )
 from fedgeom.methods.ridge.model import RidgeModel
 from fedgeom.methods.ridge.personal import STRENGTHS
-from fedgeom.methods.ridge.plain import pooled_ridge
 from fedgeom.methods.ridge.settings import RidgeSettings
 from fedgeom.methods.ridge.site import RidgeSite, too_few_rows
 from fedgeom.methods.ridge.statistics import FeatureProblem, Fit, Statistics, gram_bits, gram_parts, made_by
@@ -209,9 +208,3 @@ class Ridge(RidgeSettings, Method):
             told = cohort.sites.ask(question, of=cohort.left, expect=SolutionTaken)
             told.need(cohort.min_sites, "that they have looked at the solution")
             cohort.lost_since(told)
-
-    def plain(self, sites: Sequence[SiteData], seed: int = 0) -> Plain:
-        """Compute the same on pooled data."""
-        if privacy_of(self) is not None:
-            raise InputError("the plain twin adds no noise; for a run with privacy use fedgeom.run")
-        return Plain(*pooled_ridge(self, sites, seed))

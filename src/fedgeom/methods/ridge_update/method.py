@@ -18,7 +18,7 @@ from fedgeom.data.validation import check_columns, check_known_labels, check_tab
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.coordinator import Sites
 from fedgeom.federation.messages import LARGEST_MESSAGE, Array, Key, Names, Question
-from fedgeom.federation.method import Method, Plain
+from fedgeom.federation.method import Method
 from fedgeom.federation.model import Model
 from fedgeom.federation.plan import Ask, Plan, Shape, Sum
 from fedgeom.federation.preparation import Preparation
@@ -402,23 +402,6 @@ class RidgeUpdate(UpdateSettings, Method):
         assert self.classes is not None
         final = turned(found.weights, by)
         return RidgeModel.made(self.classes, self.maps, ground, final, found.alpha, made.temperature)
-
-    def plain(self, sites: Sequence[SiteData], seed: int = 0) -> Plain:
-        """Compute the same in one place."""
-        before = self.before
-        assert self.classes is not None
-        plan = FeatureProblem(self, before.made.seed, (1, 1), sites[0].shape[1], len(self.classes))
-        ground, at = before.made.fit.finished(plan), starts(plan.width, plan.classes)
-        place, total = {name: code for code, name in enumerate(self.classes)}, np.concatenate(before.parts)
-        for site in sites:
-            codes, signs = np.array([place[str(one)] for one in site.y.tolist()], np.int64), signs_of(site)
-            for sign in (1, -1):
-                rows = np.flatnonzero(signs == sign)
-                features = features_of(rows_of(site)[rows], plan, ground)
-                total += sign * packed_gram(features, codes[rows], plan.classes, plan.width)
-        parts = [total[at[first] : at[last]] for first, last in gram_parts(self, plan.width, plan.classes)]
-        model = self._model(self._solve(parts, plan), plan, parts)
-        return Plain(model.with_preparation(before.made.preparation()))
 
 
 RidgeUpdate.name = "ridge-update"  # said here, so that it is in no list of methods: `Run.update` alone makes it

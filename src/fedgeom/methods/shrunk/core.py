@@ -10,7 +10,7 @@ depends on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -291,18 +291,6 @@ class Descent(msgspec.Struct, kw_only=True):
         )  # one too far is halved, from where it began
         self.good, self.best, self.step = Array.of(good), Array.of(np.where(better, total, best)), Array.of(step)
         self.at, self.taken = Array.of(good - step), self.taken + 1
-
-
-def descend(summed: Callable[[Floats], Terms], ridges: Floats, folds: int, columns: int, steps: int) -> Floats:
-    """Take all steps, one sum over the sites per step; for the plain twin.
-
-    ridges (r,), f8; returns (r, folds, columns), f8.
-    """
-    state = Descent.start(len(ridges), folds, columns)
-    for _ in range(steps):
-        state.take(summed(state.at.numpy()), ridges)
-    found: Floats = state.good.numpy()
-    return found
 
 
 class ShrunkModel(TrainedModel):

@@ -8,34 +8,27 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fedgeom.arrays import Floats
 from fedgeom.data.sites import SiteData
 from fedgeom.federation.coordinator import Sites
-from fedgeom.federation.method import Method, Plain
+from fedgeom.federation.method import Method
 from fedgeom.federation.model import Model
 from fedgeom.federation.plan import Ask, Plan, Shape, Sum
 from fedgeom.federation.site import Site
 from fedgeom.methods.iterative.messages import Finished
-from fedgeom.methods.iterative.plain import scales
-from fedgeom.methods.iterative.setup import AgreeOnScale, agree, check_together, label_indices
+from fedgeom.methods.iterative.setup import AgreeOnScale, agree, check_together
 from fedgeom.methods.shrunk.core import (
     Descent,
     Evidence,
     ShrunkModel,
     Terms,
     as_model,
-    descend,
     evidence_length,
-    gather_all,
-    site_terms,
     terms_length,
-    told_apart,
 )
 from fedgeom.methods.shrunk.messages import Settle, SumEvidence, SumTerms
 from fedgeom.methods.shrunk.settings import ShrunkSettings
-from fedgeom.methods.shrunk.site import ShrunkSite, fold_of, joint_model, own_model, ridges_of
+from fedgeom.methods.shrunk.site import ShrunkSite, joint_model, ridges_of
 from fedgeom.protocols.cohort import join
-from fedgeom.protocols.fixed_point import fixed_sum
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,36 +94,3 @@ class Shrunk(ShrunkSettings, Method):
             "its strength": float(self.strengths[best[1]]),
         }
         return as_model(agreed.classes, w, b, agreed.centre, agreed.spread)
-
-    def plain(self, sites: Sequence[SiteData], seed: int = 0) -> Plain:
-        """Compute what a run yields when no site is lost, without messages."""
-        ordered = sorted(sites, key=lambda site: site.name)
-        names = self.classes or tuple(sorted({str(label) for site in sites for label in site.classes.tolist()}))
-        self.check_shape(len(names), ordered[0].shape[1])
-        scale = scales(self, ordered)
-        everyone = []
-        for site, (centre, spread) in zip(ordered, scale, strict=True):
-            y = label_indices(site.y, names)
-            fold = fold_of(y, self.folds, seed, site.name)
-            everyone.append(((site.X - centre) / spread, told_apart(y, len(names)), fold))
-        columns, stack = ordered[0].shape[1], self.stack(len(names))
-
-        def summed(directions: Floats) -> Terms:
-            flat = [site_terms(X, told, fold, directions).flat() for X, told, fold in everyone]
-            return Terms.read(fixed_sum(flat, fraction_bits=SumTerms.fraction_bits), stack, columns)
-
-        directions = descend(summed, ridges_of(self, stack), stack[1], columns, self.rounds)
-        found = [gather_all(X, told, fold, directions, self.strengths) for X, told, fold in everyone]
-        flat = [np.concatenate([one.flat() for one in mine]) for mine, _ in found]
-        total = fixed_sum(flat, fraction_bits=SumEvidence.fraction_bits)
-        everybody = Evidence.read_all(total, len(self.ridges), len(self.strengths))
-        w, b, _ = joint_model(self, directions[:, -1], everybody)
-        joint: tuple[Any, Any] = scale[0] if self.scale != "site" else (None, None)
-        local = {}
-        for at, site in enumerate(ordered):
-            (X, told, _), (evidence, spread) = everyone[at], found[at]
-            own, c = own_model(self, X, told, directions[:, -1], evidence, everybody, spread)
-            centre, deviation = scale[at]
-            mine = {"model": np.concatenate([c, own.ravel()]), "centre": centre, "spread": deviation}
-            local[site.name] = mine | {"classes": list(names)}
-        return Plain(as_model(names, w, b, *joint), local)

@@ -8,7 +8,7 @@ ZᵀY, decide the anchors' class scores, and these label rows at the sites, now 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 import numpy as np
@@ -18,6 +18,7 @@ from fedgeom.arrays import Floats
 from fedgeom.crypto.keys import fingerprint
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.messages import Array, Key, Message, Names, Question
+from fedgeom.federation.plan import Plan, Shape, Steps, Sum
 from fedgeom.federation.site import answers
 from fedgeom.methods.xclp.core import label_numbers, one_hot, shared_seed
 from fedgeom.methods.xclp.labels import LabelReader, XclpPart
@@ -224,7 +225,7 @@ class AnchorConversation:
         A, C = len(anchors), len(classes)
         pairs = A * (A + 1) // 2
         question = SumCodes(last=self.last, nearest=self.settings.code, classes=classes)
-        found = self.cohort.sum_reals(question, length=pairs + A * C + C)
+        found = self.cohort.sum_reals(question, length=codes_length(A, C))
         gram = np.zeros((A, A))
         gram[np.triu_indices(A)] = found[:pairs]
         gram = gram + np.triu(gram, 1).T
@@ -235,9 +236,47 @@ class AnchorConversation:
         return anchor_scores(gram, labels, self.settings.setting.alpha), counts
 
 
-def planned_sums(rounds: int) -> tuple[type[SumQuestion], ...]:
-    """Return the secure sums of this conversation, in order."""
-    return (SumRows, *[CountCells, SumCells] * rounds, SumCodes)
+def codes_length(anchors: int, classes: int) -> int:
+    """Return how many numbers ZᵀZ, ZᵀY and the class counts are."""
+    return anchors * (anchors + 1) // 2 + anchors * classes + classes
+
+
+SIZES = "which clusters are large enough decides how many anchors there are"
+FEWER = "take fewer anchors (anchors), or fewer columns"
+
+
+@dataclass(frozen=True)
+class ThroughAnchors(Steps):
+    """The plan of `AnchorConversation`; the plan receives how many anchors there are at most."""
+
+    settings: XclpSettings
+    classes: tuple[str, ...]
+    columns: int
+    rows: int = 0
+    """How many rows all sites have together, at most; 0: nobody knows."""
+    features: bytes | None = None
+    to: tuple[str, ...] | None = None
+    """The sites that take part; None: all."""
+    bound: str = ""
+    """What else decides whether, or over whom, sums are taken."""
+
+    def steps(self, shape: Shape, private: bool) -> Plan:
+        """Yield the sums: of the rows, in turn the sizes of cells and the sums over them, and of the codes."""
+        cells = kept = self.settings.anchors if shape.known else 1
+        if self.rows:  # a cell with fewer is not kept
+            kept = min(cells, max(self.rows // self.settings.min_cell, 1))
+        more: dict[str, Any] = {"to": self.to, "remedy": FEWER}
+        last = yield Sum(SumRows(features=self.features), 1 + self.columns, bound=self.bound, **more)
+        decides = self.bound
+        work = 1e-9 * shape.rows * self.columns * cells
+        for _ in range(self.settings.rounds):
+            last = yield Sum(CountCells(last=last), 2 * cells, bound=decides, work=work, **more)
+            decides = f"{SIZES}; {self.bound}" if self.bound else SIZES
+            last = yield Sum(SumCells(last=last), kept * (1 + self.columns), bound=decides, work=work, **more)
+            cells = min(cells, 2 * kept)
+        codes = SumCodes(last=last, nearest=self.settings.code, classes=self.classes)
+        yield Sum(codes, codes_length(kept, len(self.classes)), bound=decides, work=work, **more)
+        return kept
 
 
 class AnchorsMemory(msgspec.Struct, kw_only=True):
@@ -298,7 +337,7 @@ class Anchors(XclpPart[AnchorsMemory]):
         self.names.check_agreed(ask.classes)
         anchors = self._take(ask.last).finished(self.plan)
         count, names = len(anchors), len(ask.classes)
-        self.site.check_size(count * (count + 1) // 2 + count * names + names)
+        self.site.check_size(codes_length(count, names))
         Z = codes(self.rows, anchors, ask.nearest)
         numbers = label_numbers(self.site.table.y, ask.classes)
         here = np.unique(numbers[numbers >= 0])  # the site's own classes: others add nothing

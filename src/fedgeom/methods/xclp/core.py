@@ -432,18 +432,6 @@ def finish(Z: Floats, setting: Setting, counts: Floats, prior: SitePrior | None)
     return Labelled(codes, confidence, scores, prior)
 
 
-def rescale_confidence(found: Labelled, joint: tuple[int, Floats] | None, known: Ints) -> Labelled:
-    """Label and weigh rows as the reference code does, by the largest confidence of all sites and the labels' counts.
-
-    joint: a number and (classes,), f8; None: rows stay as they are. known (rows,): the label of those that have one,
-    which they keep, else -1.
-    """
-    if joint is None:
-        return found
-    confidence = code_confidence(found.scores, *joint, known)
-    return replace(found, codes=keep_known(found.codes, known), confidence=confidence)
-
-
 def shared_seed(seed: bytes | int) -> bytes:
     """Return the 32-byte seed of the projection that belongs to a run's seed."""
     if isinstance(seed, bytes):

@@ -3,26 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from fedgeom.crypto.keys import fingerprint
+from fedgeom.crypto.keys import SEAL_BYTES, fingerprint
 from fedgeom.crypto.masks import KeyStream
-from fedgeom.data.sites import SiteData
-from fedgeom.data.validation import FaultsError, fault
 from fedgeom.errors import InputError, ProtocolError
-from fedgeom.federation.messages import Array
+from fedgeom.federation.messages import Array, Message, Question
+from fedgeom.federation.plan import (
+    Ask,
+    Plan,
+    Shape,
+    Steps,
+    array_size,
+    bytes_size,
+    map_header,
+    map_size,
+    number_size,
+    text_size,
+)
 from fedgeom.federation.site import answers
 from fedgeom.memo import memoize
 from fedgeom.methods.xclp.core import is_labelled, shared_seed
 from fedgeom.methods.xclp.labels import XclpPart
 from fedgeom.methods.xclp.messages import Begin, CountRows, FirstLetters, Hashing, PairLetters, PassOn, Rows
-from fedgeom.methods.xclp.settings import XclpSettings
+from fedgeom.methods.xclp.settings import Comparison, XclpSettings
 from fedgeom.protocols.cohort import Cohort
-from fedgeom.protocols.hamming import PackedBits, Variant, open_shares, plain_distances, variant
+from fedgeom.protocols.hamming import OpenDistances, PackedBits, Variant, open_shares, plain_distances, variant
 from fedgeom.protocols.pairwise import asks_first, deliver, open_from, seal_for
 from fedgeom.protocols.secure_sum.rules import drawn_groups, own_group
 
@@ -117,56 +128,170 @@ def _fits(wave: Mapping[str, Sequence[str]], load: Mapping[str, Turns], more: Ma
     )
 
 
-def sizes_over_pairs(settings: XclpSettings, sites: Sequence[SiteData]) -> dict[str, int]:
-    """Return the bytes of the largest message that each site writes or reads when all rows are compared, about.
-
-    Within groups, whose draw is not known beforehand, at most those of a site among the largest of the others.
-    """
-    if settings.groups is None:
-        return _sizes_together(settings, sites, sites)
-    largest, most = sorted(sites, key=len, reverse=True), -(-len(sites) // settings.groups)
-    needed: dict[str, int] = {}
-    for site in sites:
-        others = [one for one in largest if one is not site][: most - 1]
-        needed |= _sizes_together(settings, [site, *others], [site])
-    return needed
+PAIRED = 64
+"""Of more sites, where nobody has their tables, waves are reckoned and not dealt out pair by pair."""
+PAIR_SECONDS: Mapping[Comparison, float] = {
+    "bfv": 2e-8,
+    "lattice": 1e-8,
+    "ot": 1e-8,
+    "paillier": 5e-7,
+    "paillier-unpacked": 5e-5,
+}
+"""Seconds that each of two sites computes for a bit of two rows."""
 
 
-def _sizes_together(
-    settings: XclpSettings, sites: Sequence[SiteData], wanted_of: Sequence[SiteData]
-) -> dict[str, int]:
-    """Return the bytes of some sites' largest messages when the rows of all of ``sites`` are compared, about."""
-    rows = {site.name: len(site) for site in sites}
-    needed, waves = {}, plan_waves(settings.hamming, settings.bits, rows)
-    for site in wanted_of:
-        wanted = len(site) if settings.hide_labelled else int(np.sum(is_labelled(site.y)))
-        needed[site.name] = 4 * sum(rows.values()) * wanted + _FRAME
-        for number, wave in enumerate(waves):
-            some = {name: rows[name] for name in (site.name, *wave.get(site.name, ()))}
-            compared = largest_message(settings.hamming, settings.bits, site.name, some, own=number == 0)
-            needed[site.name] = max(needed[site.name], compared)
-    return needed
-
-
-def check_message_sizes(settings: XclpSettings, sites: Sequence[SiteData], most: int) -> None:
-    """Refuse a run that would lose sites to their limit of the size of a message, saying what to do instead."""
-    if settings.graph != "pairs":
-        return
-    large = {name: size for name, size in sizes_over_pairs(settings, sites).items() if size > most}
-    if not large:
-        return
-    shown = ", ".join(f"{name!r} {size:,} bytes" for name, size in list(large.items())[:8])
-    more = f" and {len(large) - 8} more" if len(large) > 8 else ""
-    enough = -(-max(large.values()) // 2**20) * 2**20
-    what = (
-        f"{len(large)} of {len(sites)} sites would be lost: comparing all rows takes messages of {shown}{more}, and "
-        f"the policy has max_message_bytes = {most:,}"
-    )
-    remedy = (
+def smaller_messages(settings: XclpSettings) -> str:
+    """Say what makes the messages of a comparison smaller."""
+    return (
         f'take graph="anchors", whose messages do not grow with the rows; or fewer bits than {settings.bits:,}, or '
-        f"fewer rows, or groups of sites (groups); or allow max_message_bytes = {enough:,}"
+        "fewer rows, or groups of sites (groups)"
     )
-    raise FaultsError([fault(what, remedy, topic="size")])
+
+
+class Turn(NamedTuple):
+    """What a site reads and writes at one turn with one partner, in bytes; 0 for nothing."""
+
+    read: int
+    """The partner's letter."""
+    written: int
+    """The letter to it."""
+    share: int
+    """The share of the distances, for the coordinator."""
+
+
+def turns_of(comparison: str, bits: int, me: str, mine: int, partner: str, theirs: int) -> list[Turn]:
+    """Return a site's turns with one partner, to the byte (`_pair_turns` has room for frames)."""
+    first = asks_first(me, partner)
+    both = (mine, theirs) if first else (theirs, mine)
+    letters = [SEAL_BYTES + size for size in _letter_sizes(comparison, *both, bits)]
+    last = len(letters) if first else len(letters) - 1
+    found = []
+    for turn in range(len(letters) + 1):
+        here = first == (turn % 2 == 0)  # the two of them write in turn
+        read = letters[turn - 1] if here and turn else 0
+        written = letters[turn] if here and turn < len(letters) else 0
+        found.append(Turn(read, written, array_size("u2", *both) if turn == last else 0))
+    return found
+
+
+@dataclass(frozen=True)
+class Comparisons(Steps):
+    """The plan of `compare`: letters and shares of every two sites, wave after wave."""
+
+    settings: XclpSettings
+    rows: Mapping[str, int]
+    """How many rows each of the sites has that are compared; 0: nobody knows."""
+    round: int = 0
+    bound: str = ""
+    """What decides it, where the sites' tables are not known."""
+
+    def steps(self, shape: Shape, private: bool) -> Plan:
+        """Yield the questions of all waves; where rows are not known, those of one, without letters."""
+        if not all(self.rows.values()):
+            yield self._begin(shape)
+            for number in range(variant(self.settings.hamming).passes):
+                yield self._pass_on(shape, number + 1)
+        elif self.bound and len(self.rows) > PAIRED:
+            yield from self._reckoned(shape)
+        else:
+            yield from self._dealt(shape)
+
+    def _dealt(self, shape: Shape) -> Plan:
+        """Yield the questions as pairs are dealt to waves."""
+        rows = self.rows
+        how = self.settings.hamming, self.settings.bits
+        for number, wave in enumerate(plan_waves(*how, rows)):
+            turns = {
+                me: {you: turns_of(*how, me, rows[me], you, rows[you]) for you in partners}
+                for me, partners in wave.items()
+            }
+            pairs = sum(rows[me] * rows[you] for me, partners in wave.items() for you in partners)
+            yield replace(
+                self._begin(shape, number),
+                to=tuple(wave),
+                down={me: self._told(me, partners) for me, partners in wave.items()},
+                up={me: _entries(turns[me], 0, "written") + self._own(me, number) for me in wave},
+                work=self._seconds(pairs / len(wave)),
+            )
+            for turn in range(1, variant(how[0]).passes + 1):
+                to = tuple(me for me in wave if any(one[turn].read for one in turns[me].values()))
+                yield replace(
+                    self._pass_on(shape, turn, number),
+                    to=to,
+                    down={me: _entries(turns[me], turn, "read") for me in to},
+                    up={
+                        me: _entries(turns[me], turn, "written") + _entries(turns[me], turn, "share") for me in to
+                    },
+                )
+
+    def _reckoned(self, shape: Shape) -> Plan:
+        """Yield at most what so many sites exchange: as if each wrote every letter of its comparisons."""
+        most = max(self.rows.values())
+        others = len(self.rows) - 1
+        letters = [
+            SEAL_BYTES + size for size in _letter_sizes(self.settings.hamming, most, most, self.settings.bits)
+        ]
+        name = max(map(text_size, self.rows))
+        entries = [name + bytes_size(size) for size in letters]
+        share = name + array_size("u2", most, most)
+        together = max(1, min(others, WAVE_BYTES // max(*letters, 2 * most**2)))
+        waves = -(-others // together)
+        partners = others / waves
+        header = map_header(others)
+        own = array_size("u2", most * (most - 1) // 2) / waves
+        yield replace(
+            self._begin(shape),
+            times=waves,
+            down=2 * header + others * (name + number_size(most)) + partners * name,
+            up=header + partners * entries[0] + own,
+            work=self._seconds(partners * most**2),
+        )
+        for turn in range(1, len(letters) + 1):
+            written = entries[turn] if turn < len(letters) else 0
+            shared = share if turn >= len(letters) - 1 else 0
+            yield replace(
+                self._pass_on(shape, turn),
+                times=waves,
+                down=header + partners * entries[turn - 1],
+                up=2 * header + partners * (written + shared),
+            )
+
+    def _begin(self, shape: Shape, wave: int = 0) -> Ask:
+        hashing = hashing_of(self.settings, shape.seed)
+        question = Begin(hashing=hashing, partners={}, wave=wave, round=self.round)
+        return self._asked(question, FirstLetters(letters={}, own=Array.of(np.zeros(0, np.uint16))))
+
+    def _pass_on(self, shape: Shape, number: int, wave: int = 0) -> Ask:
+        hashing = hashing_of(self.settings, shape.seed)
+        question = PassOn(hashing=hashing, number=number, letters={}, wave=wave, round=self.round)
+        return self._asked(question, PairLetters(letters={}, shares={}))
+
+    def _asked(self, question: Question, answer: Message) -> Ask:
+        remedy = smaller_messages(self.settings)
+        return Ask(question, answer, bound=self.bound, to=tuple(self.rows), remedy=remedy)
+
+    def _seconds(self, pairs: float) -> float:
+        """Return how long a site computes to compare so many pairs of rows."""
+        return PAIR_SECONDS[self.settings.hamming] * self.settings.bits * pairs
+
+    def _told(self, me: str, partners: Sequence[str]) -> float:
+        """Return the bytes of the partners' rows, and of who they are in this wave, where these are not all."""
+        others = {one: count for one, count in self.rows.items() if one != me}
+        size = sum(text_size(one) + number_size(count) for one, count in others.items())
+        some = map_header(len(partners)) + sum(map(text_size, partners)) - 1
+        return map_size(len(others), size) + (some if len(partners) < len(others) else 0)
+
+    def _own(self, me: str, wave: int) -> int:
+        """Return the bytes of the distances between a site's own rows, which it sends in the first wave."""
+        pairs = 0 if wave else self.rows[me] * (self.rows[me] - 1) // 2
+        return array_size("u2", pairs) - array_size("u2", 0)
+
+
+def _entries(turns: Mapping[str, Sequence[Turn]], turn: int, what: Literal["read", "written", "share"]) -> float:
+    """Return the bytes that a map of letters or shares by partner has more than an empty one."""
+    found = {partner: getattr(one[turn], what) for partner, one in turns.items()}
+    sizes = {partner: size if what == "share" else bytes_size(size) for partner, size in found.items() if size}
+    return map_size(len(sizes), sum(text_size(partner) + size for partner, size in sizes.items()))
 
 
 Distances = dict[tuple[str, str], npt.NDArray[np.uint16]]
@@ -178,11 +303,20 @@ _TILE = 2048
 """Cosines take eight bytes where distances take two, so they are made a tile at a time."""
 
 
+def hashing_of(settings: XclpSettings, seed: int) -> Hashing:
+    """Return how rows are hashed in a run with this seed."""
+    projection = b"" if settings.hidden_projection else shared_seed(seed)
+    return Hashing(bits=settings.bits, flip=float(settings.flip), comparison=settings.hamming, seed=projection)
+
+
+def comparison(name: str, *, masked: bool) -> Variant:
+    """Return how rows are compared: as the terms say, in a plain run openly."""
+    return variant(name) if masked else OpenDistances()
+
+
 def compare(settings: XclpSettings, cohort: Cohort, rows: dict[str, int], round: int = 0) -> Distances:
     """Let every two sites compare their rows; return the distances by pair, the one who asked first."""
-    seed = b"" if settings.hidden_projection else shared_seed(cohort.sites.seed)
-    hashing = Hashing(bits=settings.bits, flip=float(settings.flip), comparison=settings.hamming, seed=seed)
-    talk = _Comparison(settings, cohort, rows, hashing, round)
+    talk = _Comparison(settings, cohort, rows, hashing_of(settings, cohort.sites.seed), round)
     for number, wave in enumerate(plan_waves(settings.hamming, settings.bits, rows)):
         talk.hold(number, wave)
     return talk.distances()
@@ -193,7 +327,7 @@ class _Comparison:
 
     def __init__(self, settings: XclpSettings, cohort: Cohort, rows: dict[str, int], hashing: Hashing, round: int):
         self._settings, self._sites, self._rows = settings, cohort.sites, rows
-        self._hashing, self._round = hashing, round
+        self._hashing, self._round, self._min_sites = hashing, round, cohort.min_sites
         self._alive, self._found = set(rows), Distances()
         self._waiting: dict[tuple[str, str], npt.NDArray[Any]] = {}
         """Shares whose other half has not come yet, by sender and partner."""
@@ -202,7 +336,7 @@ class _Comparison:
         """Let the pairs of a wave compare their rows; in the first, each site's own rows are compared as well."""
         first = self._sites.ask(self._begin(wave, partners), expect=FirstLetters)
         if not wave:
-            first.need(self._settings.min_sites, "with first letters")
+            first.need(self._min_sites, "with first letters")
             for name, answer in first.items():
                 self._found[name, name] = _square(answer.own.numpy(), self._rows[name])
         self._alive -= set(first.missing)
@@ -245,7 +379,7 @@ class _Comparison:
         (asker, one), (helper, two) = (name, share), (partner, other)
         if not asks_first(name, partner):
             (asker, one), (helper, two) = (helper, two), (asker, one)
-        group = variant(self._settings.hamming).group
+        group = comparison(self._settings.hamming, masked=self._sites.masked).group
         self._found[asker, helper] = open_shares(one, two, self._settings.bits, group).astype(np.uint16)
 
     def distances(self) -> Distances:
@@ -349,6 +483,9 @@ class Comparing(XclpPart[ComparingMemory]):
         wanted = np.ones(len(self.site.data), bool) if ask.hide else is_labelled(self.site.table.y)
         return Rows(labelled=Array.of(wanted.astype(np.uint8)))
 
+    def _variant(self, hashing: Hashing) -> Variant:
+        return comparison(hashing.comparison, masked=self.site.masked)
+
     @property
     def _purpose(self) -> bytes:
         """What letters are sealed for: a partner that was told to make other features cannot open them."""
@@ -388,7 +525,7 @@ class Comparing(XclpPart[ComparingMemory]):
         if not set(now) <= set(ask.partners):
             raise ProtocolError("the partners of this wave are not among those that were announced")
         self._check_wave(ask.wave, now)
-        how, letters = variant(ask.hashing.comparison), {}
+        how, letters = self._variant(ask.hashing), {}
         most = self.site.policy.max_message_bytes
         if self._largest(ask, now) > most:  # how large would tell how many rows there are
             raise ProtocolError(
@@ -487,7 +624,7 @@ class Comparing(XclpPart[ComparingMemory]):
 
     def _check_letters(self, ask: PassOn) -> None:
         """Refuse letters whose answers would be larger than the policy allows, before any is computed."""
-        how, rows, total = variant(ask.hashing.comparison), len(self.site.data), 0
+        how, rows, total = self._variant(ask.hashing), len(self.site.data), 0
         for partner in ask.letters:
             if partner in self.memory.pairs:
                 theirs = self.memory.pairs[partner].theirs
@@ -507,7 +644,7 @@ class Comparing(XclpPart[ComparingMemory]):
 
     def _turn(self, partner: str, ask: PassOn, sealed: bytes, mine: PackedBits) -> None:
         """Answer a partner's letter, once."""
-        memory, how = self.memory, variant(ask.hashing.comparison)
+        memory, how = self.memory, self._variant(ask.hashing)
         pair = memory.pairs[partner]
         if not pair.said or ask.number < max(pair.said):
             raise ProtocolError(f"no letter from {partner!r} is expected any more")

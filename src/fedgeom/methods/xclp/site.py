@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -15,7 +14,6 @@ from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.site import Memory, Part, answers
 from fedgeom.methods.xclp.anchors import Anchors, AnchorsMemory
-from fedgeom.methods.xclp.anchors import planned_sums as anchor_sums
 from fedgeom.methods.xclp.core import (
     check_sparse_labels,
     is_labelled,
@@ -26,14 +24,13 @@ from fedgeom.methods.xclp.core import (
 )
 from fedgeom.methods.xclp.distances import Comparing, ComparingMemory
 from fedgeom.methods.xclp.labels import LabelReader, LabelsMemory, XclpPart
-from fedgeom.methods.xclp.messages import Collect, CountClasses, CountLabels, Kept, Spread
+from fedgeom.methods.xclp.messages import Collect, CountClasses, Kept, Spread
 from fedgeom.methods.xclp.model import XclpModel
 from fedgeom.methods.xclp.settings import XclpSettings
 from fedgeom.protocols.fixed_point import from_fixed
 from fedgeom.protocols.model_delivery import HandedModel
-from fedgeom.protocols.names import CountNames, LabelNames, NamesMemory
+from fedgeom.protocols.names import LabelNames, NamesMemory
 from fedgeom.protocols.row_sums import RowSums, RowSumsMemory
-from fedgeom.protocols.secure_sum.messages import SumQuestion
 from fedgeom.protocols.site import Contribution, SecureMemory, SummingSite
 
 ATTEMPTS = 3
@@ -116,14 +113,6 @@ def check_layout(ask: Spread) -> int:
     return at
 
 
-def spreading_sums(settings: XclpSettings) -> tuple[type[SumQuestion], ...]:
-    """Return the secure sums of one propagation, in order."""
-    last = (CountLabels,) if settings.confidence == "code" else ()
-    if settings.graph == "anchors":
-        return (*anchor_sums(settings.rounds), *last)
-    return (CountClasses, *[Spread] * ATTEMPTS, *last) * (settings.groups or 1)
-
-
 class XclpMemory(SecureMemory, kw_only=True):
     """What a site remembers, part by part."""
 
@@ -155,11 +144,6 @@ class XclpSite(SummingSite[XclpMemory]):
     def check(self, settings: XclpSettings) -> None:
         """Refuse data that the method cannot use, naming the site."""
         check_sparse_labels(self.data, settings.classes, self.policy)
-
-    @classmethod
-    def planned_sums(cls, settings: XclpSettings) -> Sequence[type[SumQuestion]]:
-        """Return the sums in order; over pairs the class counts, then the row sums and spare rounds for them."""
-        return (CountNames, *spreading_sums(settings))
 
     spreading_round: ClassVar[int] = 0
     features_hash: ClassVar[bytes] = b""

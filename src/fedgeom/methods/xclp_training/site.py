@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -17,9 +17,8 @@ from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.messages import Array, Key, Message, Question
 from fedgeom.federation.site import Memory, Part, answers
-from fedgeom.methods.iterative import setup
 from fedgeom.methods.iterative.effort import Effort
-from fedgeom.methods.iterative.messages import Leaves, RoundNumber, TrainMasked
+from fedgeom.methods.iterative.messages import Leaves, RoundNumber
 from fedgeom.methods.iterative.site import LAST, TrainingMemory, TrainingSite, generator, set_aside
 from fedgeom.methods.iterative.task import Task
 from fedgeom.methods.iterative.training import Figures
@@ -31,11 +30,10 @@ from fedgeom.methods.xclp.labels import LabelReader, LabelsMemory
 from fedgeom.methods.xclp.messages import CountClasses, CountLabels, Spread
 from fedgeom.methods.xclp.model import XclpModel
 from fedgeom.methods.xclp.settings import XclpSettings
-from fedgeom.methods.xclp.site import Spreading, SpreadingMemory, spreading_sums
+from fedgeom.methods.xclp.site import Spreading, SpreadingMemory
 from fedgeom.methods.xclp_training.pseudo import Pseudo, capped
 from fedgeom.methods.xclp_training.settings import XclpTrainingSettings
 from fedgeom.protocols.model_delivery import read_model
-from fedgeom.protocols.names import CountNames
 from fedgeom.protocols.row_sums import RowSums, RowSumsMemory
 from fedgeom.protocols.secure_sum.messages import SumQuestion
 
@@ -151,22 +149,6 @@ class XclpTrainingSite(TrainingSite):
     def check(self, settings: Any) -> None:
         """Refuse data that the method cannot use, naming the site."""
         check_sparse_labels(self.data, settings.classes, self.policy)
-
-    @classmethod
-    def planned_sums(cls, settings: Any) -> Sequence[type[SumQuestion]]:
-        """Return the sums in order: names, columns, and for each round those of the propagation and of the models."""
-        columns = (
-            (setup.SumColumns,) if settings.scale == "joint" else (setup.SumRows,) if settings.sums_rows else ()
-        )
-        before: tuple[type[SumQuestion], ...] = (CountNames, *columns)
-        spreading = () if settings.xclp is None else spreading_sums(settings.xclp)
-        training = (TrainMasked,) if settings.masked else ()
-        rounds = [
-            one
-            for number in range(settings.rounds)
-            for one in (*(spreading if settings.spreads_in(number) else ()), *training)
-        ]
-        return (*before, *rounds)
 
     def expected_participants(self, question: SumQuestion) -> Collection[str] | None:
         """Return the sites that are drawn for a round: they spread labels, and they train."""

@@ -34,7 +34,7 @@ from fedgeom.arrays import Words
 from fedgeom.crypto.bfv import DEGREE, PLAIN_BITS, Helper, Owner, primes_for
 from fedgeom.errors import ProtocolError
 from fedgeom.memo import memoize
-from fedgeom.protocols.hamming.bits import LIMB, Letter, PackedBits, Share, Step, read, write
+from fedgeom.protocols.hamming.bits import LIMB, Letter, PackedBits, Share, Step, letter_size, read, write
 
 PER_WORD = PLAIN_BITS // LIMB
 """How many of the asker's points share a coefficient."""
@@ -159,8 +159,10 @@ class PackedLattice:
         """Return how many bytes each letter has."""
         plan = layout(asker, helper, length)
         ciphers, answers = plan.row_groups * plan.pieces, plan.row_groups * plan.column_groups
-        first = 2 * (plan.primes + 1) * DEGREE + 2 * plan.primes * DEGREE * ciphers
-        return 8 * first, 8 * (DEGREE + plan.rows * plan.columns) * answers
+        public = 16 * (plan.primes + 1) * DEGREE
+        first = letter_size(Ciphertexts, public=public, numbers=16 * plan.primes * DEGREE * ciphers)
+        places = 8 * plan.rows * plan.columns * answers
+        return first, letter_size(Answers, first=places, second=8 * DEGREE * answers)
 
     def begin(self, mine: PackedBits, theirs: int) -> Step:
         """Send a public key and all bits, encrypted (asker)."""

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from fedgeom.arrays import Bits
 from fedgeom.errors import InputError, ProtocolError
+from fedgeom.federation.plan import bytes_size
 
 Share = npt.NDArray[np.uint16]
 Distances = npt.NDArray[np.int64]
@@ -94,7 +95,7 @@ class Variant(Protocol):
         """How many of the asker's points share carries (see `open_shares`)."""
 
     def sizes(self, asker: int, helper: int, length: int) -> tuple[int, ...]:
-        """Return how many bytes each letter has, about: known before any is written."""
+        """Return how many bytes each letter has: known before any is written."""
 
     def begin(self, mine: PackedBits, theirs: int) -> Step:
         """Take the asker's first turn."""
@@ -166,6 +167,35 @@ def plain_distances(one: PackedBits, other: PackedBits) -> Distances:
     return found
 
 
+class OpenDistances:
+    """How rows are compared in a plain run: the asker's bits travel as they are. No terms can name it.
+
+    The helper's share is the negative of the distances, the asker's is zero.
+    """
+
+    name: ClassVar[str] = "open"
+    passes: ClassVar[int] = 2
+    group: int = 1
+
+    def sizes(self, asker: int, helper: int, length: int) -> tuple[int, ...]:
+        """Return how many bytes each letter has."""
+        return asker * -(-length // 8), 0
+
+    def begin(self, mine: PackedBits, theirs: int) -> Step:
+        """Send the bits (asker)."""
+        return Step(b"", mine.rows.tobytes(), None)
+
+    def step_b(self, mine: PackedBits, theirs: int, state: bytes | None, letter: bytes) -> Step:
+        """Compare (helper)."""
+        rows = np.frombuffer(letter, np.uint8).reshape(theirs, -1)
+        found = plain_distances(PackedBits(rows, mine.length), mine)
+        return Step(None, b"", (-found).astype(np.uint16))
+
+    def step_a(self, mine: PackedBits, theirs: int, state: bytes, letter: bytes) -> Step:
+        """End (asker)."""
+        return Step(None, None, np.zeros((len(mine), theirs), np.uint16))
+
+
 class Letter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
     """What one site writes to another (or to itself, as its state): a tag and byte strings."""
 
@@ -176,6 +206,12 @@ Read = TypeVar("Read", bound=Letter)
 def write(letter: Letter) -> bytes:
     """Turn a letter into bytes."""
     return msgspec.msgpack.encode(letter)
+
+
+def letter_size(kind: type[Letter], **sizes: int) -> int:
+    """Return how many bytes a letter has whose fields have these sizes."""
+    empty = write(kind(**dict.fromkeys(sizes, b"")))
+    return len(empty) + sum(bytes_size(size) - bytes_size(0) for size in sizes.values())
 
 
 def read(data: bytes, kind: type[Read], **sizes: int) -> Read:

@@ -29,7 +29,7 @@ from fedgeom.crypto.bfv_matrix import (
     short_words,
 )
 from fedgeom.errors import ProtocolError
-from fedgeom.protocols.hamming.bits import Letter, PackedBits, Share, Step, read, write
+from fedgeom.protocols.hamming.bits import Letter, PackedBits, Share, Step, letter_size, read, write
 
 
 class Ciphertexts(Letter, frozen=True, tag="lattice.ciphertexts"):
@@ -68,7 +68,7 @@ class MatrixLattice:
     def sizes(self, asker: int, helper: int, length: int) -> tuple[int, ...]:
         """Return how many bytes each letter has."""
         _, first, second = _plan(asker, helper, length)
-        return sum(first.values()), sum(second.values())
+        return letter_size(Ciphertexts, **first), letter_size(Answers, **second)
 
     def begin(self, mine: PackedBits, theirs: int) -> Step:
         """Send public keys and all bits, encrypted (asker)."""

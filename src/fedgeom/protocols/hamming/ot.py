@@ -30,7 +30,7 @@ from fedgeom.crypto.oblivious_transfer import (
     receiver_rows,
     sender_rows,
 )
-from fedgeom.protocols.hamming.bits import Letter, PackedBits, Share, Step, read, recall, write
+from fedgeom.protocols.hamming.bits import Letter, PackedBits, Share, Step, letter_size, read, recall, write
 
 
 class Announcement(Letter, frozen=True, tag="ot.announcement"):
@@ -95,7 +95,12 @@ class ObliviousTransfer:
     def sizes(self, asker: int, helper: int, length: int) -> tuple[int, ...]:
         """Return how many bytes each letter has."""
         width = -(-length // 8)
-        return _ANNOUNCEMENT, _OFFERS, COLUMNS * asker * width, 2 * asker * 8 * width * helper
+        return (
+            letter_size(Announcement, elements=_ANNOUNCEMENT),
+            letter_size(Offers, elements=_OFFERS),
+            letter_size(Columns, columns=COLUMNS * asker * width),
+            letter_size(Corrections, numbers=2 * asker * 8 * width * helper),
+        )
 
     def begin(self, mine: PackedBits, theirs: int) -> Step:
         """Announce the base transfers (asker)."""

@@ -24,7 +24,7 @@ import numpy as np
 
 from fedgeom.crypto.paillier import KEY_BITS, PublicKey, SecretKey
 from fedgeom.errors import InputError, ProtocolError
-from fedgeom.protocols.hamming.bits import LIMB, Letter, PackedBits, Share, Step, read, write
+from fedgeom.protocols.hamming.bits import LIMB, Letter, PackedBits, Share, Step, letter_size, read, write
 
 STATISTICAL_BITS = 40
 """A mask has at least this many bits more than what it hides."""
@@ -70,7 +70,8 @@ class Paillier:
     def sizes(self, asker: int, helper: int, length: int) -> tuple[int, ...]:
         """Return how many bytes each letter has."""
         groups, cipher = -(-asker // self.slots), self.bits // 4
-        return self.bits // 8 + groups * length * cipher, groups * helper * cipher
+        first = letter_size(Encrypted, public=self.bits // 8, numbers=groups * length * cipher)
+        return first, letter_size(Masked, numbers=groups * helper * cipher)
 
     def begin(self, mine: PackedBits, theirs: int) -> Step:
         """Send a public key and all bits, encrypted (asker)."""

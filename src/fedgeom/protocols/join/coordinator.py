@@ -6,6 +6,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from fedgeom.crypto.keys import KEY_BYTES, verify
 from fedgeom.crypto.neighbours import COMPLETE_UP_TO, neighbours
 from fedgeom.data.validation import check_columns, check_same_names
@@ -82,6 +84,8 @@ def invite(
     if not terms.get("prepare"):  # otherwise the sites agree on columns later
         check_columns({name: keys.columns for name, keys in shown.items()})
         check_same_names({name: keys.columns_hash for name, keys in shown.items()})
+    if not sites.masked:
+        return _meet(sites, shown)
     numbers, number = _draw_ring(shown, sites, min_sites, always=draw)
     seed = cohort_seed(sites.run, shown, numbers, number)
     peers = neighbours(shown, seed, smallest_sum(len(shown)) if smallest_sum else None)
@@ -98,6 +102,21 @@ def invite(
     needed = {name: answer.needed for name, answer in sent.items()}
     locked = {name: answer.locked for name, answer in sent.items()}
     return Joined(sites, dict(shown), peers, mail, needed, seed, locked)
+
+
+def _meet(sites: Sites, shown: Answers[PublicKeys]) -> Joined:
+    """Tell the sites of a plain run who is there: they have no keys to exchange, and nothing to hide among others."""
+    sites.ask(Share(cohort=dict(shown)), of=shown, expect=Letters)
+    keys = {name: msgspec.structs.replace(one, min_cohort=1) for name, one in shown.items()}
+    return Joined(
+        sites,
+        keys,
+        peers={},
+        mail={name: {} for name in shown},
+        needed=dict.fromkeys(shown, 1),
+        seed=cohort_seed(sites.run, dict(shown)),
+        locked={},
+    )
 
 
 def _draw_ring(

@@ -12,6 +12,7 @@ import msgspec
 
 from fedgeom.crypto import shamir
 from fedgeom.crypto.keys import (
+    KEY_BYTES,
     agreement,
     derive,
     derive_for,
@@ -371,6 +372,11 @@ class Joining(Part[JoiningMemory]):
 
     name: ClassVar[str] = "joining"
 
+    @classmethod
+    def unmasked(cls) -> type[Part[Any]]:
+        """Return the part that joins a plain run."""
+        return OpenJoining
+
     @answers(Hello)
     def show_keys(self, ask: Hello) -> PublicKeys:
         """Look at the data, make this run's keys, once, and sign them."""
@@ -390,18 +396,14 @@ class Joining(Part[JoiningMemory]):
         sums = tuple(question.kind for question in planned)
         if len(sums) != ask.rounds:
             raise ProtocolError(f"these terms need {len(sums)} sums, not {ask.rounds}")
-        if memory.letter_secret and memory.terms_hash != terms:
+        if memory.terms_hash and memory.terms_hash != terms:
             raise ProtocolError("the run was announced on other terms before")
         self.site.examine(settings, ask.seed)  # the data are looked at last: until here nothing depends on them
-        if not memory.letter_secret:
+        if not memory.terms_hash:
             self.site.identity.budget.charge(self.site.run, method, spent_by(settings))
             memory.terms_hash, memory.terms, memory.seed, memory.sums = terms, ask.terms, ask.seed, sums
             memory.participants_bytes = pack_names(ask.participants)
-            memory.letter_secret = new_exchange_secret()
-            memory.mask_secrets = tuple(secrets.token_bytes(32) for _ in range(ask.rounds))
-            memory.self_seeds = tuple(secrets.token_bytes(32) for _ in range(ask.rounds))
-            memory.herald_secret = secrets.token_bytes(32)
-            memory.private = secrets.token_bytes(32)
+            self._make_secrets(ask.rounds)
         keys = self._own_keys()
         memory.own_keys = fingerprint(encode(keys))
         return keys
@@ -431,15 +433,31 @@ class Joining(Part[JoiningMemory]):
             if agreed is not None and agreed != value:
                 raise ProtocolError(f"{name}={value} is asked for; the site joined on {name}={agreed}")
 
+    def _make_secrets(self, rounds: int) -> None:
+        """Make this run's secrets, with those of so many sums."""
+        memory = self.memory
+        memory.letter_secret = new_exchange_secret()
+        memory.mask_secrets = tuple(secrets.token_bytes(32) for _ in range(rounds))
+        memory.self_seeds = tuple(secrets.token_bytes(32) for _ in range(rounds))
+        memory.herald_secret = secrets.token_bytes(32)
+        memory.private = secrets.token_bytes(32)
+
+    def _columns(self) -> tuple[int, bytes]:
+        """Return how many columns the site has, and a hash of their names."""
+        if self.memory.terms.get("prepare"):  # what columns the sites have, they tell each other later
+            return 0, b""
+        data = self.site.data
+        return data.shape[1], hash_columns(self.site.run, data.columns)
+
     def _own_keys(self) -> PublicKeys:
         memory, site = self.memory, self.site
-        raw = bool(memory.terms.get("prepare"))  # what columns the sites have, they tell each other later
+        columns, columns_hash = self._columns()
         unsigned = PublicKeys(
             letters=exchange_public(memory.letter_secret),
             masks=tuple(lock_seal(secret) for secret in memory.mask_secrets),
             seals=tuple(seal_of(seed) for seed in memory.self_seeds),
-            columns=0 if raw else site.data.shape[1],
-            columns_hash=b"" if raw else hash_columns(site.run, site.data.columns),
+            columns=columns,
+            columns_hash=columns_hash,
             floors=site.policy.class_floors,
             ring_commit=site.ring.commit(),  # type: ignore[attr-defined]
             min_cohort=site.policy.min_cohort,
@@ -610,3 +628,45 @@ class Joining(Part[JoiningMemory]):
         found = len(frozenset(names))
         if found < least:
             raise ProtocolError(f"{found} sites are left; {who} for at least {least}")
+
+
+class OpenJoining(Joining):
+    """Joins a plain run: terms are read and rows looked at as ever, but nobody has keys, and any number will do."""
+
+    def _make_secrets(self, rounds: int) -> None:
+        self.memory.private = fingerprint(b"plain", self.site.run, self.site.name.encode())
+
+    def _own_keys(self) -> PublicKeys:
+        columns, columns_hash = self._columns()
+        blank = bytes(KEY_BYTES)
+        return PublicKeys(
+            letters=blank,
+            masks=(),
+            seals=(),
+            columns=columns,
+            columns_hash=columns_hash,
+            ring_commit=blank,
+            min_cohort=self.site.policy.min_cohort,
+            min_difference=0,
+            signature=bytes(64),
+        )
+
+    def share_secrets(self, ask: Share) -> Letters:
+        """Take note of who is there; the common secret is no secret."""
+        memory, run = self.memory, self.site.run
+        memory.cohort_bytes = memoryview(pack_cohort(ask.cohort))
+        memory.cohort_seed = cohort_seed(run, ask.cohort)
+        memory.secret = fingerprint(b"plain", run)
+        memory.order_bytes = pack_names(hidden_order(memory.secret, tuple(sorted(ask.cohort))))
+        return Letters(letters={}, needed=1, locked=())
+
+    def open_letters(self, members: tuple[str, ...], letters: Mapping[str, bytes]) -> None:
+        """There are none: everybody is in the order since the cohort was told."""
+
+    @property
+    def class_floors(self) -> tuple[int, int]:
+        """Any class is summed: no policy has anything against it."""
+        return 1, 1
+
+    def check_many_enough(self, names: Any) -> None:
+        """Nothing is hidden among others."""

@@ -17,6 +17,7 @@ from fedgeom.crypto.neighbours import COMPLETE_UP_TO, ring_order, smallest_part
 from fedgeom.crypto.tags import WORDS, is_sum
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.messages import Names
+from fedgeom.federation.plan import Shape
 from fedgeom.memo import memoize
 from fedgeom.protocols.fixed_point import RING, to_fixed
 from fedgeom.protocols.join.site import NO_NAMES, Joining, in_order, name_set, read_names, strictest_policy
@@ -307,6 +308,11 @@ class GroupDraw:
     count: int
     by: Literal["sites", "seed"]
 
+    @property
+    def decides(self) -> str:
+        """What decides who is in which group; "" where the terms do."""
+        return "the sites draw the groups when they have joined" if self.by == "sites" else ""
+
     def groups(self, members: Iterable[str], seed: int, cohort_seed: bytes) -> Groups:
         """Return the groups: arcs of a ring on which the members stand in an order that the draw settles.
 
@@ -318,6 +324,18 @@ class GroupDraw:
             raise InputError(f"{self.count} groups of {len(names)} sites given; wanted a site in each at least")
         drawn = cohort_seed if self.by == "sites" else fingerprint(b"groups", str(seed).encode())
         return _arcs(tuple(names), drawn, self.count)
+
+    def planned(self, names: Sequence[str], shape: Shape) -> Groups:
+        """Return the groups for a plan: as the seed draws them, or else so that no draw has longer messages.
+
+        There are as many for any shape: sums follow from the settings alone.
+        """
+        if not shape.known or len(names) < self.count:
+            return (tuple(names),) * self.count
+        if self.by == "seed":
+            return self.groups(names, shape.seed, b"")
+        longest = sorted(names, key=lambda name: (-len(name.encode()), name))  # the largest groups come first
+        return tuple(tuple(sorted(part.tolist())) for part in np.array_split(np.array(longest), self.count))
 
     def check_sizes(self, sites: int, min_cohort: int) -> None:
         """Raise `InputError`, which says how many sites are needed, where groups are smaller than policies ask for."""
@@ -386,6 +404,8 @@ def check_group_sums(site: Any, sums: Sequence[GroupSum], ask: type[SumQuestion]
     ``fields`` are those of the question. Those that are missing were dropped: the coordinator can leave sites out, but
     show no other sum.
     """
+    if not site.masked:  # a plain run's sums have no tags
+        return
     joined, groups = site.joining.memory, drawn_groups(site)
     numbers = [one.group for one in sums]
     if numbers != sorted(set(numbers)) or len(numbers) < LEAST_GROUPS or numbers[-1] >= len(groups):

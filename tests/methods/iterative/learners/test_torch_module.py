@@ -10,6 +10,7 @@ from fedgeom import FedAdam, FedAvg, FedDyn, FedPer, FedProx, Scaffold
 from fedgeom.errors import InputError
 from fedgeom.methods.iterative import Effort, Logistic, Objective, TorchLearner, Tree
 from tests.methods.iterative.making import own, unlike, whole
+from tests.methods.iterative.simulation import simulate
 
 torch = pytest.importorskip("torch", reason="torch is not installed; it comes with the extra fedgeom[torch]")
 nn = torch.nn
@@ -95,7 +96,7 @@ def test_the_same_seed_gives_the_same_model_whatever_happened_before(learner):
     torch.manual_seed(99)
     torch.rand(7)
     shown = fedgeom.run(FedAvg(learner=learner, secure=False, **SHORT), SITES, seed=1)
-    assert first.model.to_bytes() == shown.model.to_bytes() == row.plain(SITES, seed=1).model.to_bytes()
+    assert first.model.to_bytes() == shown.model.to_bytes() == simulate(row, SITES, 1).model.to_bytes()
     assert fedgeom.run(row, SITES, seed=2).model.to_bytes() != first.model.to_bytes()
 
 
@@ -153,7 +154,7 @@ def test_fedper_keeps_the_head_at_home():
     mine = [run.model.for_site(run.local[site.name]).parameters for site in SITES]
     assert (mine[0]["4.weight"] != mine[1]["4.weight"]).any()
     assert (mine[0]["0.weight"] == mine[1]["0.weight"]).all()
-    assert run.model.to_bytes() == FedPer(learner="test-deep", **SHORT).plain(SITES).model.to_bytes()
+    assert run.model.to_bytes() == simulate(FedPer(learner="test-deep", **SHORT), SITES).model.to_bytes()
 
 
 def test_a_lonely_last_row_can_be_normalised():
@@ -201,7 +202,7 @@ class Tempered(nn.Module):
 def test_a_parameter_without_dimensions_travels_and_is_kept(tmp_path):
     learner = TorchLearner("test-tempered", Tempered)
     run = fedgeom.run(FedAvg(learner=learner, **SHORT), SITES, record=tmp_path / "run")
-    assert run.model.to_bytes() == FedAvg(learner=learner, **SHORT).plain(SITES).model.to_bytes()
+    assert run.model.to_bytes() == simulate(FedAvg(learner=learner, **SHORT), SITES).model.to_bytes()
     back = fedgeom.load_model(tmp_path / "run")
     assert back.parameters["heat"].shape == ()
     assert (back.predict_proba(SITES[0].X) == run.model.predict_proba(SITES[0].X)).all()

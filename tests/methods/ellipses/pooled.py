@@ -1,7 +1,7 @@
-"""Ellipses without its cryptography: read this first.
+"""What Ellipses computes, from all tables in one place: a second way to every run's result, without a conversation.
 
-Every site finds the Gaussians of its classes; the coordinator groups those of all sites, which have no names, and tells
-the groups apart. The secure method computes the same from masked messages and calls the same functions.
+Every site's Gaussians are written into their slots, added up, matched and told apart. The mathematics is fedgeom's own;
+who asks whom, what sites keep and how they learn their names is not.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 from fedgeom.arrays import Floats
 from fedgeom.data.sites import SiteData
-from fedgeom.federation.method import Plain
+from fedgeom.federation.plain import Plain
 from fedgeom.methods.ellipses.core import Layout, read_sum, vectors, write_classes
 from fedgeom.methods.ellipses.matching import Matched, fit, joint_tree, match, named, settle
 from fedgeom.methods.ellipses.messages import SumGaussians, SumScales
@@ -23,7 +23,7 @@ from fedgeom.methods.hulls import embedding as joint_map
 from fedgeom.protocols.fixed_point import fixed_sum
 
 
-def plain(settings: EllipseSettings, sites: Sequence[SiteData], seed: int) -> Plain:
+def pooled(settings: EllipseSettings, sites: Sequence[SiteData], seed: int) -> Plain:
     """Compute what a run yields when no site is lost, from all sites' rows."""
     ordered = sorted(sites, key=lambda site: site.name)
     words: tuple[str, ...] = ()

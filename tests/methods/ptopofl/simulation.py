@@ -1,4 +1,7 @@
-"""The plain twin: Algorithm 1 in one process, line by line, for clusters, weights and trust by topology."""
+"""Algorithm 1 in one loop, line by line, for clusters, weights and trust by topology.
+
+The steps are fedgeom's own functions; the order in which they are taken is written here once more.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,11 @@ import numpy as np
 
 from fedgeom.arrays import Floats, Ints
 from fedgeom.data.sites import SiteData
-from fedgeom.errors import InputError
-from fedgeom.federation.method import Plain
+from fedgeom.federation.plain import Plain
 from fedgeom.geometry.topology import clustering as topology
 from fedgeom.geometry.topology.descriptors import descriptor
 from fedgeom.methods.iterative.learners import Learner
-from fedgeom.methods.iterative.plain import model_of, scales
-from fedgeom.methods.iterative.setup import label_indices
+from fedgeom.methods.iterative.setup import label_indices, scales
 from fedgeom.methods.iterative.site import LAST, generator
 from fedgeom.methods.iterative.summed import Summed, combined
 from fedgeom.methods.iterative.task import Task
@@ -23,11 +24,11 @@ from fedgeom.methods.iterative.tree import Tree
 from fedgeom.methods.ptopofl.model import Shape, TopoModel
 from fedgeom.methods.ptopofl.settings import TopoSettings
 from fedgeom.methods.ptopofl.shapes import merge_small
+from tests.methods.iterative.simulation import model_of
 
 
-def plain(method: TopoSettings, sites: Sequence[SiteData], seed: int = 0) -> Plain:
+def simulate(method: TopoSettings, sites: Sequence[SiteData], seed: int = 0) -> Plain:
     """Return the consensus after the last round, and each site's own model."""
-    _check_covered(method)
     ordered = sorted(sites, key=lambda site: site.name)
     names = method.classes or tuple(sorted({str(label) for site in sites for label in site.classes.tolist()}))
     centre, spread = scales(method, ordered)[0]
@@ -96,18 +97,6 @@ def _clouds(
         return scaled
     learner.bind(tables[0].shape[1], classes)
     return [np.asarray(learner.features(model, X), np.float64) for X in tables]
-
-
-def _check_covered(method: TopoSettings) -> None:
-    """Refuse settings that the twin does not compute."""
-    topological = method.cluster_by == "topology" and method.trust in ("none", "topology")
-    if not topological or method.scale != "joint":
-        raise InputError("the plain twin follows Algorithm 1: topology throughout, or no trust, and a joint scale")
-    if method.share < 1 or method.validation or method.track_every or method.epsilon is not None:
-        raise InputError(
-            "the plain twin has no sampling, no rows set aside, no shapes that are tracked and no noise; use "
-            "fedgeom.run"
-        )
 
 
 def _clusters(method: TopoSettings, phi: Floats, sizes: Floats) -> tuple[Ints, Floats]:
