@@ -24,8 +24,8 @@ from fedgeom.federation.method import Method
 from fedgeom.federation.policy import Policy, StrictPolicy
 from fedgeom.protocols.cohort import Cohort, join
 from fedgeom.protocols.fixed_point import RING, from_fixed, to_fixed
-from fedgeom.protocols.secure_sum.coordinator import secure_sum
 from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult, hash_question
+from tests.protocols.summing import secure_sum
 
 Floats = npt.NDArray[np.float64]
 replace = msgspec.structs.replace

@@ -20,13 +20,20 @@ from fedgeom.federation.policy import Policy
 from fedgeom.federation.settings import Between
 from fedgeom.federation.site import Site, answers
 from fedgeom.protocols.cohort import Cohort, join
-from fedgeom.protocols.secure_sum.coordinator import Total
+from fedgeom.protocols.join.coordinator import Joined
+from fedgeom.protocols.secure_sum.coordinator import Total, collect, request_sum, unmask
 from fedgeom.protocols.secure_sum.messages import SumQuestion
 from fedgeom.protocols.site import Contribution, SecureMemory, SummingSite
 from tests.unlisted import unlisted
 
 M = TypeVar("M", bound=Message)
 Interfere = Callable[[str, bytes], str | None]
+
+
+def secure_sum(joined: Joined, round: int, question: SumQuestion, *, min_sites: int = 2, **asked: Any) -> Total:
+    """Return the sum of one round over sites of the caller's choice, whatever the plan says."""
+    found = collect(joined, request_sum(joined, round, question, **asked), min_sites=min_sites)
+    return unmask(joined, found, min_sites=min_sites)
 
 
 class SumColumn(SumQuestion, frozen=True, kw_only=True):

@@ -16,7 +16,7 @@ def ledger(
     """Show what left each site in a run, how many bytes, and what it reveals."""
     import msgspec
 
-    from fedgeom.cli.screen import console
+    from fedgeom.cli.screen import console, tell
     from fedgeom.federation.record import read_folder
     from fedgeom.report import tables
     from fedgeom.report.table import to_terminal
@@ -29,7 +29,8 @@ def ledger(
     screen = console()
     status = content["status"]
     detail = f" ({status['detail']})" if status["detail"] else ""
-    screen.print(f"{content['config']['method']}, {status['state']}{detail}, {status['time']}\n", markup=False)
+    tell(screen, f"{content['config']['method']}, {status['state']}{detail}, {status['time']}")
+    screen.print()
     screen.print(to_terminal(tables.ledger_table(shown, site), tables.traffic_table(shown)))
 
 

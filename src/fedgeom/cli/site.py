@@ -136,8 +136,7 @@ def preview(
     screen.print(to_terminal(*preview_tables(found)))
     if found.broke_off:
         screen.print()
-        for line in f"The rehearsal ended early: {found.broke_off}".splitlines():
-            tell(screen, Cell(line, "doubt"))
+        tell(screen, Cell(f"The rehearsal ended early: {found.broke_off}", "doubt"))
         tell(screen, "That may be due to the phantoms.")
     if picture and found.corners:
         screen.print()

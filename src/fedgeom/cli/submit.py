@@ -164,7 +164,7 @@ def show_record(folder: Path, screen: Console) -> None:
     screen.print(to_terminal(tables.ledger_table(ledger), tables.traffic_table(ledger)))
     screen.print()
     for name, value in content["metrics"].items():
-        screen.print(f"{name:<14}{value}", markup=False)
+        tell(screen, f"{name:<14}{value}")
     screen.print()
     tell(screen, f"model    {folder / 'model.safetensors'}")
     show_page(folder, screen)

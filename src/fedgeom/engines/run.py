@@ -28,7 +28,7 @@ from fedgeom.engines.network import Network, NetworkEngine
 from fedgeom.engines.workers import check_jobs
 from fedgeom.errors import InputError
 from fedgeom.evaluation.evaluation import evaluate_run
-from fedgeom.federation.coordinator import Event
+from fedgeom.federation.coordinator import Event, Sites
 from fedgeom.federation.holdout import Holdout, part_rows
 from fedgeom.federation.method import Method
 from fedgeom.federation.model import Model
@@ -236,7 +236,6 @@ ENGINES.add("embedded", EmbeddedEngine)
 ENGINES.offer("flower-loopback", "fedgeom.engines.flower.loopback:FlowerLoopbackEngine", needs="flwr")
 
 
-@looking_once()
 def run(
     method: Method | type[Method] | str,
     sites: Sequence[SiteData],
@@ -279,24 +278,36 @@ def run(
     if record is None and (resumable or resume or writers):
         raise InputError("resumable and resume need record, the run's folder, and so do writers")
     made = _engine_class(engine, n_jobs, network)
-    found = check_aligned(method, sites, policy, seed=seed) if checked is None else checked
-    found.report.raise_errors(but=("policy",))  # a policy's noes the sites themselves say, and the record has them
-    data = found.sites
-    config = _config(method, data, seed, made.name) | ({"chosen": chosen} if chosen else {})
-    going_on = resume and record is not None and (Path(record) / "config.json").exists()
-    store = ResumeStore(record) if record is not None and (resumable or resume) else None
-    if going_on:
-        _check_unfinished(record, config)
-    options = {"policy": policy, "interfere": interfere, **({"n_jobs": n_jobs} if n_jobs != 1 else {})}
-    carrier, number = _engine(made, method, data, options, store if going_on or _began(store, data) else None)
-    log = None if record is None else RunRecord(record, config, resume=going_on, writers=writers)
-    transcript = None if store is None else store.transcript
-    kinds = _kinds(method, found)
-    session = Session(
-        method, number, seed, carrier.roster, log, transcript, watch, columns=found.columns, kinds=kinds
-    )
-    carried = NetworkEngine(carrier, network) if network else carrier
-    return _hold(session, carried, data, store, policy or Policy(), _odd(found.report))
+    with looking_once():
+        found = check_aligned(method, sites, policy, seed=seed) if checked is None else checked
+        found.report.raise_errors(
+            but=("policy",)
+        )  # a policy's noes the sites themselves say, and the record has them
+        data = found.sites
+        config = _config(method, data, seed, made.name) | ({"chosen": chosen} if chosen else {})
+        going_on = resume and record is not None and (Path(record) / "config.json").exists()
+        store = ResumeStore(record) if record is not None and (resumable or resume) else None
+        if going_on:
+            _check_unfinished(record, config)
+        options = {"policy": policy, "interfere": interfere, **({"n_jobs": n_jobs} if n_jobs != 1 else {})}
+        carrier, number = _engine(made, method, data, options, store if going_on or _began(store, data) else None)
+        log = None if record is None else RunRecord(record, config, resume=going_on, writers=writers)
+        transcript = None if store is None else store.transcript
+        kinds = _kinds(method, found)
+        session = Session(
+            method, number, seed, carrier.roster, log, transcript, watch, columns=found.columns, kinds=kinds
+        )
+        carried = NetworkEngine(carrier, network) if network else carrier
+        odd = _odd(found.report)
+        try:
+            model, conversation = session.hold(carried)
+        except BaseException:
+            carried.close()
+            raise
+        finally:
+            if store is not None:
+                store.release()
+        return _finish(session, carried, data, store, policy or Policy(), odd, model, conversation)
 
 
 def _kinds(method: Method, found: CheckedSites) -> tuple[Kind, ...]:
@@ -312,24 +323,18 @@ def _odd(report: Report) -> list[RunWarning]:
     return [warning_of(finding) for finding in report.warnings]
 
 
-def _hold(
+def _finish(
     session: Session,
     carrier: EmbeddedEngine | NetworkEngine,
     data: list[SiteData],
     store: ResumeStore | None,
     policy: Policy,
     odd: list[RunWarning],
+    model: Any,
+    conversation: Sites,
 ) -> Run:
-    """Hold the session, take what each site has in the end, and put the run together."""
+    """Take what each site has in the end, and put the run together."""
     log = session.record
-    try:
-        model, conversation = session.hold(carrier)
-    except BaseException:
-        carrier.close()
-        raise
-    finally:
-        if store is not None:
-            store.release()
     try:
         results = carrier.results(session.run, models=log is not None)
         local = {name: result.found for name, result in results.items()}

@@ -238,8 +238,13 @@ class Site(ABC, Generic[Mem]):
         """
         return None
 
+    def handler(self, question: Question) -> Callable[[Any], Any]:
+        """Return the method, of the site or of one of its parts, that answers a question."""
+        _, part, method = self._handlers[question.kind]
+        found: Callable[[Any], Any] = getattr(getattr(self, part) if part else self, method)
+        return found
+
     def answer(self, question: Question) -> Message:
         """Answer one question."""
-        _, part, method = self._handlers[question.kind]
-        reply: Message = getattr(getattr(self, part) if part else self, method)(question)
+        reply: Message = self.handler(question)(question)
         return reply

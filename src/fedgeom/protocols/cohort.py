@@ -29,7 +29,7 @@ from fedgeom.protocols.join.messages import class_floors
 from fedgeom.protocols.noising import sum_noise
 from fedgeom.protocols.preparing import prepare
 from fedgeom.protocols.row_sums import Hidden, row_sums
-from fedgeom.protocols.secure_sum.coordinator import Collected, Total, collect, collect_again, secure_sum, unmask
+from fedgeom.protocols.secure_sum.coordinator import Collected, SumRequest, Total, collect, request_sum, unmask
 from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult, blank_result
 from fedgeom.protocols.secure_sum.rules import LEAST_GROUPS, GroupDraw, GroupSum, bound_of, check_sum, draw_of
 
@@ -197,28 +197,21 @@ class Cohort:
         """
         collected: list[Collected] = []
         for question in questions:
-            number = self.next_round(question.kind)
-            found = collect(
-                self.joined,
-                number,
-                question,
-                modulus=RING.modulus,
-                length=self.planned_length(number) + WORDS,
-                participants=self.left,
-                min_sites=self.min_sites,
-            )
+            request = self._request(question, RING.modulus, None, self.left)
+            found = collect(self.joined, request, min_sites=self.min_sites)
             self.left = tuple(sorted(found.masked))
             collected.append(found)
         while len({tuple(sorted(found.masked)) for found in collected}) > 1:
             for at, found in enumerate(collected):
                 if set(found.masked) != set(self.left):
-                    collected[at] = collect_again(self.joined, found, self.left, min_sites=self.min_sites)
+                    collected[at] = collect(self.joined, found.again(self.left), min_sites=self.min_sites)
                     self.left = tuple(sorted(collected[at].masked))
         results = []
         for found in collected:
             total = unmask(self.joined, found, min_sites=self.min_sites)
-            self._test(found.asked, total, RING.modulus)
-            results.append(_result(found.asked.ticket.round, total))
+            asked = found.request.asked
+            self._test(asked, total, RING.modulus)
+            results.append(_result(asked.ticket.round, total))
         return results
 
     def sum_counts(self, question: SumQuestion, *, length: int | None = None) -> npt.NDArray[np.int64]:
@@ -240,18 +233,25 @@ class Cohort:
         """Return the sum in Z_2^64 of the words that some of the sites contribute, and over whom it was in the end."""
         return self._sum(question, RING.modulus, length, participants)
 
-    def _sum(self, question: SumQuestion, modulus: int, length: int | None, participants: Sequence[str]) -> Total:
+    def _request(
+        self, question: SumQuestion, modulus: int, length: int | None, participants: Sequence[str]
+    ) -> SumRequest:
+        """Return the next planned sum of a kind, as it is put to the participants."""
         number = self.next_round(question.kind)
         planned = self.planned_length(number, length)
-        total = secure_sum(
+        return request_sum(
             self.joined,
             number,
             question,
             modulus=modulus,
             length=planned + (WORDS if question.checked else 0),
             participants=participants,
-            min_sites=self.min_sites,
         )
+
+    def _sum(self, question: SumQuestion, modulus: int, length: int | None, participants: Sequence[str]) -> Total:
+        request = self._request(question, modulus, length, participants)
+        found = collect(self.joined, request, min_sites=self.min_sites)
+        total = unmask(self.joined, found, min_sites=self.min_sites)
         self.missed_sums |= set(participants) - set(total.sites)
         self._test(question, total, modulus)
         return total

@@ -247,7 +247,7 @@ class SummingSite(Site[Mem]):
         if not isinstance(question, SumQuestion):
             if self.masked and not isinstance(question, OWN_RULES):
                 self._take_once(question)
-            reply = super().answer(question)
+            reply: Message = self.handler(question)(question)
             if isinstance(reply, MaskedVector | Contribution):
                 raise ContractError(
                     f"{question.kind!r} is no question for a sum, but was answered with a part of one"
@@ -259,7 +259,7 @@ class SummingSite(Site[Mem]):
                 )
             return reply
         self.sums.admit(question)
-        found: Any = super().answer(question)
+        found = self.handler(question)(question)
         if not isinstance(found, Contribution):
             raise ContractError(f"the handler of {question.kind!r} must return self.contribute(ask, values)")
         if found.noisy != (privacy_of(self.settings) is not None):

@@ -16,9 +16,9 @@ from fedgeom.federation.policy import Policy
 from fedgeom.federation.site import Site
 from fedgeom.protocols.cohort import join
 from fedgeom.protocols.join.coordinator import Joined
-from fedgeom.protocols.secure_sum.coordinator import Total, secure_sum
+from fedgeom.protocols.secure_sum.coordinator import Total
 from fedgeom.protocols.secure_sum.messages import Confirmation, SumQuestion, Unmask, UnmaskShares, Witness
-from tests.protocols.summing import ColumnSite, ColumnSum, SumColumn, joined, make_sites, start
+from tests.protocols.summing import ColumnSite, ColumnSum, SumColumn, joined, make_sites, secure_sum, start
 from tests.unlisted import unlisted
 
 

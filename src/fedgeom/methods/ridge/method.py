@@ -45,7 +45,7 @@ from fedgeom.protocols.cohort import Cohort, join
 from fedgeom.protocols.fixed_point import from_fixed
 from fedgeom.protocols.model_delivery import HandOut, hand_out
 from fedgeom.protocols.names import AgreeOnNames, agree_on_names
-from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
+from fedgeom.protocols.secure_sum.messages import SumResult
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,7 +128,12 @@ class Ridge(RidgeSettings, Method):
         if privacy_of(self) is not None:
             return self._conduct_private(cohort, classes)
         plan = FeatureProblem(self, sites.seed, cohort.class_floors, cohort.columns, len(classes))
-        fit, last = self._learn(cohort, plan, classes)
+        fit = Fit()
+        last = cohort.sum_checked(SumColumns(classes=classes), length=fit.length(plan))
+        fit.take(last.total.numpy(), plan)
+        for kind in self._patch_sums():
+            last = cohort.sum_checked(kind(last=last), length=fit.length(plan))
+            fit.take(last.total.numpy(), plan)
         parts = gram_parts(self, plan.width, plan.classes)
         asked = [SumGram(last=last, classes=classes, part=part) for part in range(len(parts))]
         results = cohort.sum_parts(asked)
@@ -183,22 +188,11 @@ class Ridge(RidgeSettings, Method):
             cohort.sites.metrics["right when left out, by strength"] = rates
         return model
 
-    def _learn(self, cohort: Cohort, plan: FeatureProblem, classes: tuple[str, ...]) -> tuple[Fit, SumResult]:
-        """Have the sites add up what the features are made from; return it, and the last sum."""
-        fit = Fit()
-
-        def take(question: SumQuestion) -> SumResult:
-            found = cohort.sum_checked(question, length=fit.length(plan))
-            fit.take(found.total.numpy(), plan)
-            return found
-
-        last = take(SumColumns(classes=classes))
-        if self.conv is not None:
-            last = take(SumPatches(last=last))
-            for _ in range(self.conv.rounds):
-                last = take(CountPatches(last=last))
-                last = take(SumClusters(last=last))
-        return fit, last
+    def _patch_sums(self) -> list[type[SumPatches | CountPatches | SumClusters]]:
+        """Return the questions for sums that features of images are made from, each after the one before."""
+        if self.conv is None:
+            return []
+        return [SumPatches, *(CountPatches, SumClusters) * self.conv.rounds]
 
     def _show(self, cohort: Cohort, found: Solution, results: Sequence[SumResult]) -> None:
         """Give the sites the solution, and then the sums, part by part, with which they check it."""
