@@ -56,14 +56,16 @@ def test_a_round_is_that_of_the_paper(secure):
     run = fedgeom.run(method, sites, seed=5, policy=few)
     start = fedgeom.run(HyperFed(**(method.terms() | {"rounds": 1, "rate": 1e-12})), sites, seed=5, policy=few)
     theta = [np.asarray(a, float) for a in start.model.parameters.values()]
-    assert [a.shape for a in theta] == [(4, 3), (4,), (3, 4), (3,)]
+    shapes = [a.shape for a in theta]
+    assert shapes == [(4, 3), (4,), (3, 4), (3,)]
     prototypes = head.points(3, 3)
     sizes = np.cumsum([a.size for a in theta])[:-1]
     flat = np.concatenate([a.ravel() for a in theta])
     for _ in range(2):
         theta = [p.reshape(a.shape) for p, a in zip(np.split(flat, sizes), theta, strict=True)]
         labels = np.array([0, 1, 2, 0, 1, 2])
-        changes = np.array([twin.step(theta, s.X, labels, prototypes, 1.5, 0.2) - flat for s in sites])
+        found = [twin.descend(flat, shapes, s.X, labels, prototypes, twin.triplet(1.5), 0.2) for s in sites]
+        changes = np.array(found) - flat
         flat = flat + twin.min_norm_weights(changes, 2.0) @ changes
     found = np.concatenate([np.ravel(a) for a in run.model.parameters.values()])
     assert (

@@ -208,7 +208,7 @@ def test_rows_that_are_set_aside_are_not_trained_on() -> None:
 
 @pytest.mark.parametrize("patience", [1, 2, 3])
 def test_training_ends_when_patience_does(patience: int) -> None:
-    changes: dict[str, Any] = {"rounds": 8, "rate": 1.5}
+    changes: dict[str, Any] = {"rounds": 8, "rate": 0.5}
     expected, losses = twin.stopped_early(clients(3), work(**changes), 0.25, patience)
     assert 1 < len(losses) < 8
     run = secure("FedAvg", SITES[3], validation=0.25, patience=patience, **changes)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import fedgeom
+from fedgeom.methods.xclp import conversation
 from tests.methods.moments.twin import groups
 from tests.methods.xclp import twin
 
@@ -110,6 +111,32 @@ def test_class_shares_that_a_site_finds_by_itself(prior: str) -> None:
     method = fedgeom.XCLP(bits=BITS, hidden_projection=False, hamming="lattice", prior=prior)
     expected = twin.propagate(drawn, replace(twin.OURS, prior=prior), BITS, SEED)
     assert_same(fedgeom.run(method, sites_of(drawn), seed=SEED), expected)
+
+
+@pytest.mark.parametrize("flip", [1 / 16, 3 / 16])  # rates are rounded to multiples of 2⁻¹⁶
+def test_bits_that_sites_turn(flip: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which bits are turned is a site's secret, so the twin begins where the coordinator does: with the distances."""
+    drawn = skewed()
+    size = sum(len(V) for V, _ in drawn.values())
+    H = np.zeros((size, size))
+    build = conversation.neighbour_graph
+
+    def look(method: fedgeom.XCLP, distances: Any, places: Any) -> Any:
+        for (one, other), block in distances.items():
+            H[slice(*places[one]), slice(*places[other])] = block
+            H[slice(*places[other]), slice(*places[one])] = block.T
+        return build(method, distances, places)
+
+    monkeypatch.setattr(conversation, "neighbour_graph", look)
+    method = fedgeom.XCLP(bits=512, hidden_projection=False, hamming="lattice", flip=flip)
+    run = fedgeom.run(method, sites_of(drawn), seed=SEED)
+    found = twin.unturned(H, 512, flip)
+    assert_same(run, twin.propagate(drawn, twin.OURS, 512, SEED, distances=found))
+    V = np.vstack([V for V, _ in drawn.values()])
+    true = twin.hamming(twin.hash_rows(V, twin.projection(SEED, 512, V.shape[1])))
+    apart = ~np.eye(size, dtype=bool) & (true > 100)  # none of these is cut off at 0
+    assert (found - true)[apart].mean() == pytest.approx(0, abs=8)
+    assert (found - true)[apart].std() > 5
 
 
 CLUSTERS = {
