@@ -4,8 +4,8 @@
     python benchmarks/bounds.py --quick          # 20 sites × 10⁵
     python benchmarks/bounds.py --json           # the last line is one JSON object
 
-CPU time. What is measured is what bounds add: counting and cutting off numbers at each site (`largest_entry`), beyond
-writing them in fixed point, and the test of the sum; the same for packed words of models (`largest_change`), where
+CPU time. What is measured is what bounds add: counting and cutting off numbers at each site (`max_abs_value`), beyond
+writing them in fixed point, and the test of the sum; the same for packed words of models (`max_abs_change`), where
 cutting off is part of the packing and the test looks at every parameter of the mean. The whole is a run that adds up
 one vector and does nothing else, joining included. Results go to benchmarks/results/bounds.json.
 """

@@ -43,7 +43,7 @@ LOSSES = "a site in 2,000 lost at each question, waited for 10 s"
 LOSING: dict[str, Any] = {"dropouts": 0.0005, "patience": 10.0}
 METHODS = {
     "Moments, one shot": (fedgeom.Moments(space="euclidean", classes=("a", "b")), 1000),
-    "FedAvg, 20 secure rounds": (fedgeom.FedAvg(rounds=20, classes=("a", "b"), epochs=1), 100),
+    "FedAvg, 20 secure rounds": (fedgeom.FedAvg(n_rounds=20, classes=("a", "b"), epochs=1), 100),
 }
 """Each with the most sites that are also run with losses."""
 

@@ -37,7 +37,7 @@ from fedgeom.protocols.cohort import join
 
 RESULTS = Path(__file__).resolve().parent / "results" / "preparation.json"
 SITES = 5
-COUNTS: tuple[Step, ...] = (LogCounts(), SelectVariable(2000), Scale(limit=10.0), PCA(50))
+COUNTS: tuple[Step, ...] = (LogCounts(), SelectVariable(2000), Scale(max_value=10.0), PCA(50))
 TABLE: tuple[Step, ...] = (OneHot(), Impute(strategy="mean"), Scale())
 WORDS = ("a", "b", "c", "d")
 DENSITY = 0.06

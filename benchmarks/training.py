@@ -104,7 +104,14 @@ def federated(sites: list[fedgeom.SiteData], rounds: int, *, secure: bool) -> tu
             starts.setdefault(event.step, time.process_time())
 
     rule = fedgeom.FedAvg(
-        network=NETWORK, shape=SHAPE, rounds=rounds, epochs=1, batch=BATCH, rate=RATE, secure=secure, scale="none"
+        network=NETWORK,
+        shape=SHAPE,
+        n_rounds=rounds,
+        epochs=1,
+        batch_size=BATCH,
+        learning_rate=RATE,
+        secure=secure,
+        scale="none",
     )
     run = fedgeom.run(rule, sites, watch=watch)
     masked = [entry.bytes for entry in run.ledger if entry.kind == "sum.masked"]

@@ -127,14 +127,14 @@ DRAWN: dict[str, Callable[[], Any]] = {
     "moments": lambda: rows_of(fedgeom.Moments(space="euclidean"), lumps()),
     "ridge": lambda: rows_of(fedgeom.Ridge(), lumps()),
     "shrunk": lambda: rows_of(fedgeom.Shrunk(), lumps()),
-    "training": lambda: rows_of(fedgeom.FedAvg(rounds=5), lumps()),
+    "training": lambda: rows_of(fedgeom.FedAvg(n_rounds=5), lumps()),
     "xclp": lambda: rows_of(fedgeom.XCLP(), lumps(unlabelled=True)),
     "semi": lambda: rows_of(
-        fedgeom.XCLPTraining(rounds=4, warm=1, labels={"name": "xclp", "anchors": 6, "steps": 2}),
+        fedgeom.XCLPTraining(n_rounds=4, warmup_rounds=1, labels={"name": "xclp", "n_anchors": 6, "steps": 2}),
         lumps(unlabelled=True),
     ),
-    "ptopofl": lambda: rows_of(fedgeom.PTopoFL(rounds=5), lumps()),
-    "hyperfed": lambda: rows_of(fedgeom.HyperFed(rounds=5), lumps()),
+    "ptopofl": lambda: rows_of(fedgeom.PTopoFL(n_rounds=5), lumps()),
+    "hyperfed": lambda: rows_of(fedgeom.HyperFed(n_rounds=5), lumps()),
 }
 """By page, the run whose conversation is drawn there."""
 

@@ -72,10 +72,10 @@ def settings_for(method: str) -> dict[str, Any]:
     found: dict[str, Any] = {"embedding": "discriminant"} if method == "hulls" else {}
     if method == "moments":
         found["space"] = "euclidean"
-    if "rounds" in known and method != "shrunk":
-        found["rounds"] = 8
-    if "validation" in known:
-        found["validation"] = 0.2
+    if "n_rounds" in known and method != "shrunk":
+        found["n_rounds"] = 8
+    if "validation_fraction" in known:
+        found["validation_fraction"] = 0.2
     return found
 
 

@@ -15,7 +15,7 @@ from papers.common import Ints, load_data
 
 Bytes = npt.NDArray[np.uint8]
 Singles = npt.NDArray[np.float32]
-FILTERS = RandomConv(filters=64, patch=4, padding=1, pools=2, means=4, mirror="never")
+FILTERS = RandomConv(n_filters=64, patch_size=4, padding=1, pools=2, means=4, mirror="never")
 """A first layer that nobody trains: random filters, which every site draws for itself."""
 
 

@@ -220,10 +220,10 @@ def fedavg_method(task: Task, shown: NDArray[np.bool_], rounds: int = 100) -> fe
     """
     n_sites, n_labels = len(np.unique(task.owner[shown])), int(shown.sum())
     return fedgeom.FedAvg(
-        rounds=rounds,
+        n_rounds=rounds,
         steps=5,
-        batch=None,
-        rate=5.0,
+        batch_size=None,
+        learning_rate=5.0,
         scale="none",
         C=n_sites / (DECAY * n_labels),
         classes=tuple(str(label) for label in task.classes),

@@ -26,7 +26,7 @@ from tests.attacks.zooming import discs
 WAYS: dict[str, Any] = {
     "moments": fedgeom.Moments(space="euclidean", classes=("no", "yes")),
     "hulls": fedgeom.Hulls(),
-    "fedavg": fedgeom.FedAvg(rounds=2, classes=("no", "yes")),
+    "fedavg": fedgeom.FedAvg(n_rounds=2, classes=("no", "yes")),
 }
 EVERYBODY = ("anna", "bert", "carl")
 
@@ -124,7 +124,7 @@ class _Folders:
 
 def as_another_method(method: str, policy: Policy, quick: bool) -> Learnt:
     """Join on approved terms of one method, and go on in the same run as if it were another's."""
-    way, run = fedgeom.FedAvg(rounds=2, classes=("no", "yes")), os.urandom(32)
+    way, run = fedgeom.FedAvg(n_rounds=2, classes=("no", "yes")), os.urandom(32)
     answered = []
     with federation() as sites:
         for folder in sites.values():

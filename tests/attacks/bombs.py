@@ -33,12 +33,12 @@ EXTREMES = (10**9, 100_000, 5000, 500, 30)
 
 WAYS: dict[str, Any] = {
     "xclp through anchors": fedgeom.XCLP(graph="anchors", classes=("no", "yes")),
-    "xclp": fedgeom.XCLP(bits=64, hamming="ot", classes=("no", "yes")),
+    "xclp": fedgeom.XCLP(hash_bits=64, hamming="ot", classes=("no", "yes")),
     "hulls": fedgeom.Hulls(embedding="discriminant"),
     "moments": fedgeom.Moments(space="euclidean", classes=("no", "yes")),
-    "fedavg": fedgeom.FedAvg(rounds=2, classes=("no", "yes")),
-    "shrunk": fedgeom.Shrunk(rounds=2, classes=("no", "yes")),
-    "ptopofl": fedgeom.PTopoFL(rounds=2, clusters=1, classes=("no", "yes")),
+    "fedavg": fedgeom.FedAvg(n_rounds=2, classes=("no", "yes")),
+    "shrunk": fedgeom.Shrunk(n_rounds=2, classes=("no", "yes")),
+    "ptopofl": fedgeom.PTopoFL(n_rounds=2, n_clusters=1, classes=("no", "yes")),
 }
 
 
@@ -133,7 +133,7 @@ def questions(method: str, policy: Policy, quick: bool) -> Learnt:
         )
         what = f"{len(many)} classes"
     elif method == "fedavg":
-        liar = Liar(fedgeom.FedAvg(rounds=1, scale="none", secure=False), patients(3, columns=30), policy)
+        liar = Liar(fedgeom.FedAvg(n_rounds=1, scale="none", secure=False), patients(3, columns=30), policy)
         try:
             agree_on_names(liar.join())
         except FedgeomError as error:
@@ -144,7 +144,7 @@ def questions(method: str, policy: Policy, quick: bool) -> Learnt:
         asked = TrainOpen(round=0, given=given, agreed=hash_agreed(begin))
         worst, what = max(cost(liar, "s000", begin), cost(liar, "s000", asked)), f"{len(many)} classes"
     else:
-        way2 = fedgeom.XCLP(graph="anchors", anchors=100_000, classes=("no", "yes"))
+        way2 = fedgeom.XCLP(graph="anchors", n_anchors=100_000, classes=("no", "yes"))
         liar = Liar(way2, patients(3), policy)
         try:
             cohort = liar.join()

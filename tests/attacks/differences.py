@@ -27,7 +27,7 @@ class Asking:
 
     def __init__(self, method: str, policy: Policy, sites: int = 5):
         self.kind = method
-        self.way = way(method, rounds=4)
+        self.way = way(method, n_rounds=4)
         self.liar = Liar(self.way, patients(sites), policy)
         if method == "shrunk":
             self.cohort = self.liar.join()

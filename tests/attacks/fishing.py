@@ -86,7 +86,7 @@ def steep_directions(method: str, policy: Policy, quick: bool) -> Learnt:
 
     Of a Newton step from zero with the Hessian of a ridge alone the gradient is the direction.
     """
-    way = fedgeom.Shrunk(rounds=2, folds=5, classes=("no", "yes"))
+    way = fedgeom.Shrunk(n_rounds=2, n_folds=5, classes=("no", "yes"))
     liar = Liar(way, patients(4), policy)
     try:
         cohort = liar.join()
@@ -119,7 +119,7 @@ def _rotate(way: Any, cohort: Any, agreed: Any) -> list[Floats]:
 
 def small_cells(method: str, policy: Policy, quick: bool) -> Learnt:
     """Sum cells that hold one row each: say that they hold a hundred."""
-    way = fedgeom.XCLP(graph="anchors", anchors=48, rounds=3, min_cell=5, classes=("no", "yes"))
+    way = fedgeom.XCLP(graph="anchors", n_anchors=48, n_rounds=3, min_cell=5, classes=("no", "yes"))
     liar = Liar(way, patients(3), policy)
     try:
         cohort = liar.join()
@@ -142,7 +142,7 @@ def small_cells(method: str, policy: Policy, quick: bool) -> Learnt:
 
 def chosen_anchors(method: str, policy: Policy, quick: bool) -> Learnt:
     """Lay an anchor beside each row that is known, and ask which labels lie near the anchors."""
-    way = fedgeom.XCLP(graph="anchors", anchors=60, rounds=1, min_cell=1, code=1, classes=("no", "yes"))
+    way = fedgeom.XCLP(graph="anchors", n_anchors=60, n_rounds=1, min_cell=1, n_nearest=1, classes=("no", "yes"))
     liar = Liar(way, patients(3), policy)
     X, y = _pooled(liar), np.concatenate([site.y for site in liar.data.values()])
     known = X + 1e-6  # what a neighbour of each patient may know of him: the attacker is after the label

@@ -51,9 +51,9 @@ def unchecked_model(method: str, policy: Policy, quick: bool) -> Learnt:
     """Hand out a false model where sites have no sum to check it by: classes exchanged, scores turned, zeros."""
     ways: dict[str, Any] = {
         "hulls": fedgeom.Hulls(embedding="discriminant", epsilon=0.05),
-        "fedavg": fedgeom.FedAvg(rounds=2, epochs=1, classes=("no", "yes")),
+        "fedavg": fedgeom.FedAvg(n_rounds=2, epochs=1, classes=("no", "yes")),
         "xclp through anchors": fedgeom.XCLP(
-            graph="anchors", anchors=3, rounds=1, min_cell=1, classes=("no", "yes")
+            graph="anchors", n_anchors=3, n_rounds=1, min_cell=1, classes=("no", "yes")
         ),
     }
     liar = Liar(ways[method], patients(4, 60), policy)
@@ -165,14 +165,14 @@ def lying_site(method: str, policy: Policy, quick: bool) -> Learnt:
     liar_rows = np.tile(sites[0].X, (1, 1)) * 1.0
     flipped = np.where(sites[0].y == "no", "yes", "no")
     groups: dict[str, Any] = (
-        {"aggregation": GroupMedian(groups=3, drawn_by="seed")} if method.endswith("groups") else {}
+        {"aggregation": GroupMedian(n_groups=3, drawn_by="seed")} if method.endswith("groups") else {}
     )
     if method.startswith("moments"):
         way: Any = fedgeom.Moments(space="euclidean", rule="centroid", **groups)
         sites[0] = SiteData("s000", liar_rows * 200, flipped)
     else:
         robust = {"aggregation": "median"} if method == "fedavg, median" else groups
-        way = fedgeom.FedAvg(rounds=5, scale="none", **robust)
+        way = fedgeom.FedAvg(n_rounds=5, scale="none", **robust)
         sites[0] = SiteData("s000", liar_rows * 1e4, flipped)
     honest = way.plain(sites[1:]).model if hasattr(way, "plain") else None
     found = fedgeom.run(way, sites, seed=0)

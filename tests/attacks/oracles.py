@@ -46,9 +46,9 @@ def _told(found: float, truth: float, asked: int, what: str) -> Learnt:
 
 
 METHODS: dict[str, Any] = {
-    "fedavg": fedgeom.FedAvg(rounds=1, classes=("no", "yes")),
-    "scaffold": fedgeom.Scaffold(rounds=1, classes=("no", "yes")),
-    "shrunk": fedgeom.Shrunk(rounds=1, folds=2, classes=("no", "yes")),
+    "fedavg": fedgeom.FedAvg(n_rounds=1, classes=("no", "yes")),
+    "scaffold": fedgeom.Scaffold(n_rounds=1, classes=("no", "yes")),
+    "shrunk": fedgeom.Shrunk(n_rounds=1, n_folds=2, classes=("no", "yes")),
 }
 
 
@@ -107,7 +107,9 @@ def _labelled(rows: int = 12, labelled: int = 5, sites: int = 4) -> list[Any]:
 
 def label_counts(method: str, policy: Policy, quick: bool) -> Learnt:
     """Tell a site the joint number of rows with a label, smaller and smaller, until it is smaller than its own."""
-    way = fedgeom.XCLP(graph="anchors", anchors=4, rounds=1, min_cell=1, confidence="code", classes=("no", "yes"))
+    way = fedgeom.XCLP(
+        graph="anchors", n_anchors=4, n_rounds=1, min_cell=1, confidence="code", classes=("no", "yes")
+    )
     weighed: list[bool] = []
     liar = Liar(way, _labelled(), policy)
     me = "s000"
@@ -142,7 +144,7 @@ def label_counts(method: str, policy: Policy, quick: bool) -> Learnt:
 
 def hidden_labels(method: str, policy: Policy, quick: bool) -> Learnt:
     """Try influence columns for one, two, three … labelled rows, a run each, until a site takes them."""
-    way, me, rows = fedgeom.XCLP(bits=64, hamming="ot", hide_labelled=True, classes=("no", "yes")), "s000", 12
+    way, me, rows = fedgeom.XCLP(hash_bits=64, hamming="ot", hide_labelled=True, classes=("no", "yes")), "s000", 12
     taken = []
     for wanted in range(1, rows + 1):
         liar = Liar(way, _labelled(), policy)
@@ -166,7 +168,7 @@ def hidden_labels(method: str, policy: Policy, quick: bool) -> Learnt:
 
 def vocabulary_guess(method: str, policy: Policy, quick: bool) -> Learnt:
     """Ask two sites to train with one class fewer: does the one that has the class answer otherwise?"""
-    way = fedgeom.FedAvg(rounds=1, scale="none")
+    way = fedgeom.FedAvg(n_rounds=1, scale="none")
     sites = patients(4, 21, classes=("a", "b", "c"))
     sites[0].y[sites[0].y == "c"] = "b"
     liar = Liar(way, sites, policy)

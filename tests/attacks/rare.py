@@ -106,7 +106,11 @@ def class_in_the_terms(method: str, policy: Policy, quick: bool) -> Learnt:
 def count_of_one_site(method: str, policy: Policy, quick: bool) -> Learnt:
     """Count the labels of a class that one site has alone: the count is that site's own."""
     pairs = method == "xclp"
-    way = fedgeom.XCLP(bits=64, hamming="ot") if pairs else fedgeom.XCLP(graph="anchors", anchors=4, rounds=1)
+    way = (
+        fedgeom.XCLP(hash_bits=64, hamming="ot")
+        if pairs
+        else fedgeom.XCLP(graph="anchors", n_anchors=4, n_rounds=1)
+    )
     liar = Liar(way, with_rare_class(6), policy)
     try:
         cohort = liar.join()
@@ -126,7 +130,7 @@ def count_of_one_site(method: str, policy: Policy, quick: bool) -> Learnt:
 
 def compared_unions(method: str, policy: Policy, quick: bool) -> Learnt:
     """Let different sites open different lists of names, and compare the unions: who has which name?"""
-    way: Any = fedgeom.Moments(space="euclidean") if method == "moments" else fedgeom.FedAvg(rounds=1)
+    way: Any = fedgeom.Moments(space="euclidean") if method == "moments" else fedgeom.FedAvg(n_rounds=1)
     sites = [
         SiteData(site.name, site.X, np.char.add(site.y.astype("<U8"), "" if at else " (children)"))
         for at, site in enumerate(patients(5))
@@ -171,7 +175,7 @@ def _unions(liar: Liar, cohort: Cohort) -> dict[frozenset[str], tuple[str, ...]]
 
 def chosen_columns(method: str, policy: Policy, quick: bool) -> Learnt:
     """With one site on its side: give the victim columns that write its labels into that site's rows, others zeros."""
-    way = fedgeom.XCLP(bits=64, hamming="ot", hide_labelled=True, classes=("no", "yes"))
+    way = fedgeom.XCLP(hash_bits=64, hamming="ot", hide_labelled=True, classes=("no", "yes"))
     liar = Liar(way, patients(6, 10), policy)
     names, rows, spy, victim = liar.names, 10, "s005", "s000"
     number = rounds_of(way, Spread)[0]

@@ -78,16 +78,16 @@ METHODS = {
     "hulls in the disc": fedgeom.Hulls(),
     "ellipses": fedgeom.Ellipses(names="shared"),
     "moments": fedgeom.Moments(space="euclidean"),
-    "fedavg": fedgeom.FedAvg(rounds=2),
-    "fedavg with a scale of each site": fedgeom.FedAvg(rounds=2, scale="site"),
-    "fine-tuned": fedgeom.FedAvg(rounds=2, personal="finetuned"),
-    "ditto": fedgeom.Ditto(rounds=2),
-    "fedper": fedgeom.FedPer(rounds=2),
+    "fedavg": fedgeom.FedAvg(n_rounds=2),
+    "fedavg with a scale of each site": fedgeom.FedAvg(n_rounds=2, scale="site"),
+    "fine-tuned": fedgeom.FedAvg(n_rounds=2, personal="finetuned"),
+    "ditto": fedgeom.Ditto(n_rounds=2),
+    "fedper": fedgeom.FedPer(n_rounds=2),
     "local only": fedgeom.LocalOnly(),
-    "shrunk": fedgeom.Shrunk(rounds=2),
-    "ptopofl": fedgeom.PTopoFL(rounds=2, points=20),
-    "xclp over pairs": fedgeom.XCLP(bits=1024, hidden_projection=False),
-    "xclp over anchors": fedgeom.XCLP(graph="anchors", anchors=40, bits=256),
+    "shrunk": fedgeom.Shrunk(n_rounds=2),
+    "ptopofl": fedgeom.PTopoFL(n_rounds=2, n_points=20),
+    "xclp over pairs": fedgeom.XCLP(hash_bits=1024, hidden_projection=False),
+    "xclp over anchors": fedgeom.XCLP(graph="anchors", n_anchors=40, hash_bits=256),
 }
 
 
@@ -128,7 +128,7 @@ def briefly(name):
     """Return a method of the catalogue with settings for a short run over an ordinary table."""
     cls = method_class(name)
     known = {one.name for one in fields(cls)}
-    wished = {"rounds": 2, "space": "euclidean", "embedding": "discriminant", "graph": "anchors", "points": 20}
+    wished = {"n_rounds": 2, "space": "euclidean", "embedding": "discriminant", "graph": "anchors", "points": 20}
     return cls(**{key: value for key, value in wished.items() if key in known})
 
 
@@ -390,8 +390,8 @@ def test_numbers_of_another_kind_than_were_learnt_are_refused_by_name(tmp_path):
 
 DEPLOYED = {
     "moments": fedgeom.Moments(),
-    "xclp over pairs": fedgeom.XCLP(bits=256, hidden_projection=False),
-    "ptopofl with added columns": fedgeom.PTopoFL(rounds=1, points=20, augment=True),
+    "xclp over pairs": fedgeom.XCLP(hash_bits=256, hidden_projection=False),
+    "ptopofl with added columns": fedgeom.PTopoFL(n_rounds=1, n_points=20, augment=True),
     "local only": fedgeom.LocalOnly(),
 }
 

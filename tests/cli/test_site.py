@@ -92,7 +92,12 @@ def test_starting_refuses_what_cannot_work(here, made):
 
 @pytest.mark.parametrize(
     "method",
-    [fedgeom.Hulls(epsilon=0.05), fedgeom.FedAvg(rounds=2), fedgeom.Ditto(rounds=2), fedgeom.Shrunk(rounds=2)],
+    [
+        fedgeom.Hulls(epsilon=0.05),
+        fedgeom.FedAvg(n_rounds=2),
+        fedgeom.Ditto(n_rounds=2),
+        fedgeom.Shrunk(n_rounds=2),
+    ],
 )
 def test_a_site_predicts_with_what_a_run_left_in_its_folder(method, here, made):
     sites = {name: SiteFolder(here / name) for name in NAMES}

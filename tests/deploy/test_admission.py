@@ -61,7 +61,7 @@ def moved(site, seconds):
 # --- the law ---
 
 
-@pytest.mark.parametrize("method", [METHOD, fedgeom.FedAvg(rounds=1, secure=False), fedgeom.Hulls(epsilon=0.05)])
+@pytest.mark.parametrize("method", [METHOD, fedgeom.FedAvg(n_rounds=1, secure=False), fedgeom.Hulls(epsilon=0.05)])
 def test_an_unapproved_site_sends_nothing_but_that_it_waits_whatever_it_is_asked(method, sites, anna, monkeypatch):
     """Every question of an honest run; not even the file with the data is opened, and nothing is remembered."""
     tables = [read_data(site) for site in sites.values()]
@@ -97,7 +97,7 @@ def test_an_approval_covers_these_terms_and_no_others(anna, changes):
 
 def test_an_approval_does_not_cover_another_method(anna):
     pin(anna, runs=100)
-    other = fedgeom.FedAvg(rounds=1)
+    other = fedgeom.FedAvg(n_rounds=1)
     assert kind(
         answer(anna, pack(RUN, "fedavg", Hello(rounds=2, terms=other.terms(), participants=NAMES)), None)[0]
     ) == (Waiting.kind)

@@ -248,11 +248,11 @@ def test_a_question_whose_name_would_rule_the_terminal_is_not_read(anna, kind):
 # --- what the site itself has in the end ---
 
 TRAINING = {
-    "fedavg": fedgeom.FedAvg(rounds=2, epochs=1),
-    "scaffold": fedgeom.Scaffold(rounds=2, epochs=1),
-    "ditto": fedgeom.Ditto(rounds=2, epochs=1),
-    "shrunk": fedgeom.Shrunk(rounds=2),
-    "ptopofl": fedgeom.PTopoFL(rounds=2, epochs=1),
+    "fedavg": fedgeom.FedAvg(n_rounds=2, epochs=1),
+    "scaffold": fedgeom.Scaffold(n_rounds=2, epochs=1),
+    "ditto": fedgeom.Ditto(n_rounds=2, epochs=1),
+    "shrunk": fedgeom.Shrunk(n_rounds=2),
+    "ptopofl": fedgeom.PTopoFL(n_rounds=2, epochs=1),
 }
 
 

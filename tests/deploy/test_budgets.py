@@ -118,7 +118,7 @@ def test_a_private_descriptor_is_charged_and_the_training_beside_it_named(
     sites: dict[str, SiteFolder], coordinator: object
 ) -> None:
     roster = coordinator.roster()  # type: ignore[attr-defined]
-    method = PTopoFL(rounds=1, epsilon=2.0, secure=False)
+    method = PTopoFL(n_rounds=1, epsilon=2.0, secure=False)
     spent = spent_by(method)
     assert spent is not None
     assert epsilon_of([spent.rho], 1e-5) == pytest.approx(

@@ -186,7 +186,7 @@ def test_what_the_policy_says_to_the_settings_and_to_the_data_is_all_said(anna, 
     text = 'method = "fedavg"\n[parameters]\nsecure = false\nrounds = 201\nbatch = 2\nsolver = "sgd"\n'
     edit(anna, "min_rows_per_class = 5", "min_rows_per_class = 500")
     said = preview(anna, federation(tmp_path, text)).refusals
-    keys = ("secure_only = true", "max_rounds = 200", "min_batch = 8", "min_rows_per_class knowingly")
+    keys = ("secure_only = true", "max_rounds = 200", "min_batch_size = 8", "min_rows_per_class knowingly")
     assert len(said) == len(keys)
     assert all(key in why for key, why in zip(keys, said, strict=True))
 

@@ -226,7 +226,7 @@ def test_weights_that_single_sites_out_are_told_beforehand(monkeypatch):
     for at in range(9):  # clouds of very different sizes
         X = rng.normal(size=(40, 3)) * 10 ** rng.uniform(-1, 2)
         everyone.append(SiteData(f"s{at}", X, np.arange(40) % 2))
-    method = fedgeom.PTopoFL(rounds=1, clusters=3)
+    method = fedgeom.PTopoFL(n_rounds=1, n_clusters=3)
     (found,) = fedgeom.check(method, everyone).errors
     assert re.fullmatch(
         r"the weights of closeness and trust make the sum over s\d, s\d, s\d one of 2\.3 sites; the policy asks for 3 "
@@ -238,7 +238,7 @@ def test_weights_that_single_sites_out_are_told_beforehand(monkeypatch):
         patch.setattr(fedgeom.PTopoFL, "advise", lambda *_: [])
         with pytest.raises(ProtocolError, match=r"make this a sum of 2\.3 sites"):
             fedgeom.run(method, everyone)
-    alike = fedgeom.PTopoFL(rounds=1, clusters=3, closeness=False, trust="none")
+    alike = fedgeom.PTopoFL(n_rounds=1, n_clusters=3, closeness=False, trust="none")
     assert fedgeom.run(alike, everyone).lost == {}
 
 
@@ -246,12 +246,12 @@ SIZED = [
     EUCLIDEAN,
     fedgeom.Moments(space="euclidean", rule="centroid"),
     fedgeom.Hulls(embedding="discriminant"),
-    fedgeom.FedAvg(rounds=2),
-    fedgeom.Scaffold(rounds=2),
-    fedgeom.PTopoFL(rounds=2, closeness=False, trust="none", clusters=1),
-    fedgeom.XCLP(graph="anchors", rounds=2),
-    fedgeom.XCLP(bits=512),
-    fedgeom.Shrunk(rounds=2),
+    fedgeom.FedAvg(n_rounds=2),
+    fedgeom.Scaffold(n_rounds=2),
+    fedgeom.PTopoFL(n_rounds=2, closeness=False, trust="none", n_clusters=1),
+    fedgeom.XCLP(graph="anchors", n_rounds=2),
+    fedgeom.XCLP(hash_bits=512),
+    fedgeom.Shrunk(n_rounds=2),
 ]
 
 

@@ -124,7 +124,7 @@ def test_figures_by_setting_and_lines():
         for at, one in enumerate(entries(700, 900))
     )
     tested = msgspec.structs.replace(high, stage="tested")
-    settings = {"a": [{"rate": 1}, {"rate": 2}]}
+    settings = {"a": [{"learning_rate": 1}, {"learning_rate": 2}]}
     swept = Sweep(share=0.25, by="accuracy", settings=settings, entries=[low, high, tested])
     assert (swept.tried, swept.tested) == ([low, high], [tested])
     assert (low.title, high.title, tested.title) == ("a, setting 1", "a, setting 2", "a")

@@ -26,7 +26,7 @@ RUN = bytes(32)
 KEYS: dict[str, Policy] = {
     "secure_only": Policy(secure_only=True),
     "max_rounds": Policy(max_rounds=1),
-    "min_batch": Policy(min_batch=33),
+    "min_batch_size": Policy(min_batch_size=33),
     "min_rows_per_class": Policy(min_rows_per_class=13),
     "max_corner_share": Policy(max_corner_share=0.01),
     "max_features": Policy(max_features=2),
@@ -43,11 +43,11 @@ def made(make: Any, request: pytest.FixtureRequest) -> Any:
 
 def concerned(key: str, method: Any) -> bool:
     """Say whether a policy's key has a word to say on a method."""
-    trains = hasattr(method, "batch") and method.sends
+    trains = hasattr(method, "batch_size") and method.sends
     return {
         "secure_only": bool(method.shows_one_site()),
-        "max_rounds": getattr(method, "rounds", 0) > 1,
-        "min_batch": trains or getattr(method, "batch", None) is not None,
+        "max_rounds": getattr(method, "n_rounds", 0) > 1,
+        "min_batch_size": trains or getattr(method, "batch_size", None) is not None,
         "min_rows_per_class": True,
         "max_corner_share": isinstance(method, fedgeom.Hulls),
         "max_features": isinstance(method, fedgeom.Ridge),

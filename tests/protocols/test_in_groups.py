@@ -16,8 +16,8 @@ from fedgeom.testing import example_sites
 from fedgeom.testing.rehearsal import Rehearsal
 
 SITES = example_sites(12, rows=12)
-MOMENTS = fedgeom.Moments(aggregation=GroupMedian(groups=4, drawn_by="seed"))
-TRAINING = fedgeom.FedAvg(rounds=3, epochs=1, aggregation=GroupMedian(groups=4, drawn_by="seed"))
+MOMENTS = fedgeom.Moments(aggregation=GroupMedian(n_groups=4, drawn_by="seed"))
+TRAINING = fedgeom.FedAvg(n_rounds=3, epochs=1, aggregation=GroupMedian(n_groups=4, drawn_by="seed"))
 GROUPS = GroupDraw(4, "seed").groups([site.name for site in SITES], 0, b"")
 
 

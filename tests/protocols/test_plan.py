@@ -52,7 +52,7 @@ def test_more_sites_cost_each_of_them_little_more_and_the_coordinator_much() -> 
 
 
 def test_where_a_method_stops_is_the_largest_number_of_sites_that_fits() -> None:
-    method, policy = fedgeom.FedAvg(rounds=50), Policy(max_message_bytes=2**20)
+    method, policy = fedgeom.FedAvg(n_rounds=50), Policy(max_message_bytes=2**20)
     most, why = stops_at(method, **SHAPE, policy=policy)
     assert "'join.share' has" in why
     assert costs_of(method, shape_like(most, **SHAPE, policy=policy)).largest <= 2**20

@@ -26,7 +26,7 @@ def folder_of(
     config = {
         "method": method,
         "seed": 7,
-        "parameters": parameters or {"rounds": rounds, "rate": 0.1, "validation": 0.0},
+        "parameters": parameters or {"n_rounds": rounds, "learning_rate": 0.1, "validation_fraction": 0.0},
         "sites": {name: {"rows": 40, "columns": 5} for name in names},
     }
     record = RunRecord(path, config)

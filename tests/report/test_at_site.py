@@ -20,7 +20,7 @@ METHODS = {
     "hulls": fedgeom.Hulls(epsilon=0.05, holdout=0.25),
     "ellipses": fedgeom.Ellipses(space="euclidean", holdout=0.25),
     "moments": fedgeom.Moments(space="euclidean", holdout=0.25),
-    "fedavg": fedgeom.FedAvg(rounds=2, epochs=1, holdout=0.25),
+    "fedavg": fedgeom.FedAvg(n_rounds=2, epochs=1, holdout=0.25),
 }
 
 

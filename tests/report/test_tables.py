@@ -155,7 +155,7 @@ def swept() -> Sweep:
         msgspec.structs.replace(high, stage="choosing", setting=1, chosen=True),
         msgspec.structs.replace(failed, stage="choosing"),
     ]
-    settings = {"[red]a": [{"rate": 0.1}, {"optimizer": {"name": "sgd", "momentum": 0.9}}], "b": [{}]}
+    settings = {"[red]a": [{"learning_rate": 0.1}, {"optimizer": {"name": "sgd", "momentum": 0.9}}], "b": [{}]}
     return Sweep(share=0.25, settings=settings, entries=[*tried, high, failed])
 
 

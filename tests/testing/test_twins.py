@@ -80,7 +80,7 @@ def test_labels_that_are_hidden_or_missing_are_not_told_by_refusals(hide: bool) 
     logging.disable(logging.WARNING)
     try:
         method = fedgeom.XCLP(
-            bits=64, hamming="ot", hidden_projection=False, hide_labelled=hide, classes=("0", "1", "2")
+            hash_bits=64, hamming="ot", hidden_projection=False, hide_labelled=hide, classes=("0", "1", "2")
         )
         assert refusals_reveal_nothing(CheckContext(method, cones(4, rows=8, labelled=0.5))) > 300
     finally:

@@ -28,7 +28,7 @@ from fedgeom.methods.ridge.features import Fourier
 from fedgeom.methods.ridge.settings import RidgeSettings
 from fedgeom.preparation.pca import PCA
 
-WIDEST = RidgeSettings.max_features - Fourier.count
+WIDEST = RidgeSettings.max_features - Fourier.n_components
 """The most columns that Ridge takes as they are, beside Fourier features."""
 
 USUAL: dict[str, Any] = {"rule": "discriminant", "balanced": True, "alpha": "folds"}
@@ -70,7 +70,7 @@ def for_shared_names(
 def with_few_features(found: Suited, policy: Policy, rows: int, columns: int) -> Suited:
     """Return the choice with fewer Fourier features, or none, where a policy wants more rows for each feature."""
     least = policy.min_rows_per_feature
-    if "features" not in found.settings or rows >= least * (columns + Fourier.count):
+    if "features" not in found.settings or rows >= least * (columns + Fourier.n_components):
         return found
     room = int(rows / least) - columns
     features: Any = "linear"
@@ -93,7 +93,7 @@ def _width(federation: FederationFile, sites: Sequence[SiteData]) -> int:
     if not federation.prepare:
         return sites[0].shape[1]
     prepared: Method = METHODS.find("ridge")(prepare=federation.prepare)
-    components = [step.components for step in prepared.preparing if isinstance(step, PCA)]
+    components = [step.n_components for step in prepared.preparing if isinstance(step, PCA)]
     if components:
         return int(components[-1])
     if sum(len(site) * site.shape[1] for site in sites) > REHEARSED_CELLS:

@@ -66,7 +66,7 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     min_rows_per_class: int = 0
     """The site takes part only where each class that it contributes has at least this many rows here."""
 
-    min_batch: int = 1
+    min_batch_size: int = 1
     """The fewest rows per gradient step that the site trains with."""
 
     max_rounds: int = 2048
@@ -132,7 +132,7 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
             )
         least = (
             ("min_rows_per_class", 0),
-            ("min_batch", 1),
+            ("min_batch_size", 1),
             ("max_rounds", 1),
             ("max_features", 1),
             ("min_rows_per_feature", 0),
@@ -177,7 +177,7 @@ class StrictPolicy(Policy, frozen=True, forbid_unknown_fields=True, kw_only=True
 
     secure_only: bool = True
     min_rows_per_class: int = 5
-    min_batch: int = 8
+    min_batch_size: int = 8
     max_rounds: int = 200
     max_corner_share: float = 0.5
     max_features: int = 10_000
@@ -195,7 +195,7 @@ def reasons_against(policy: Policy, settings: Settings) -> list[str]:
     shown = settings.shows_one_site()
     if policy.secure_only and shown:
         found.append(f"secure_only = true, but these settings show the coordinator {shown}")
-    rounds = getattr(settings, "rounds", 0)
+    rounds = getattr(settings, "n_rounds", 0)
     if isinstance(rounds, int) and rounds > policy.max_rounds:
         found.append(f"max_rounds = {policy.max_rounds}, but rounds = {rounds}")
     steps = getattr(settings, "preparing", ())
@@ -203,8 +203,10 @@ def reasons_against(policy: Policy, settings: Settings) -> list[str]:
     if features > policy.max_features:
         found.append(f"max_features = {policy.max_features}, but there may be {features}")
     rows = settings.rows_per_step
-    if rows is not None and rows < policy.min_batch:
-        found.append(f"min_batch = {policy.min_batch}, but a gradient step looks at {rows} rows (batch = {rows})")
+    if rows is not None and rows < policy.min_batch_size:
+        found.append(
+            f"min_batch_size = {policy.min_batch_size}, but a gradient step looks at {rows} rows (batch_size = {rows})"
+        )
     return found + _about_privacy(policy, settings)
 
 

@@ -170,10 +170,10 @@ def check_private(settings: Any) -> None:
     for step in steps:
         step.bounded()  # raises where there is no bound
     chosen = getattr(getattr(settings, "aggregation", None), "name", "mean")
-    if chosen != "mean" or getattr(settings, "largest_entry", None) is not None:
+    if chosen != "mean" or getattr(settings, "max_abs_value", None) is not None:
         raise InputError(
-            f"privacy with aggregation={chosen!r} and largest_entry={getattr(settings, 'largest_entry', None)} given; "
-            'noise is reckoned for one sum, whose bound is clip: wanted aggregation="mean" and largest_entry=None'
+            f"privacy with aggregation={chosen!r} and max_abs_value={getattr(settings, 'max_abs_value', None)} given; "
+            'noise is reckoned for one sum, whose bound is clip: wanted aggregation="mean" and max_abs_value=None'
         )
     holdout = getattr(settings, "holdout", None)
     if holdout is not None and holdout.grouped:

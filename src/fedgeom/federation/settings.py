@@ -278,7 +278,7 @@ class Settings:
 
     @property
     def rows_per_step(self) -> int | None:
-        """How many rows a gradient step looks at (the policy's ``min_batch``); None: all of a site's, or no steps."""
+        """How many rows a gradient step looks at (the policy's ``min_batch_size``); None: all of a site's, or no steps."""
         return None
 
     @property

@@ -82,7 +82,7 @@ class Impute(Step):
 
     strategy: Literal["mean", "median", "most-frequent"] = "median"
     """What is put into gaps. "most-frequent": the number that most rows have (`fedgeom.preparation.impute`)."""
-    indicators: bool = True
+    add_indicator: bool = True
     """Whether each column with gaps gets another beside it, with 1 where the number is missing."""
     absent: Literal["intersection", "union"] = "intersection"
     """Columns that some sites lack: left out, or kept and filled in there."""
@@ -162,7 +162,7 @@ class Impute(Step):
     def transform(self, ground: Ground, fit: Fit, block: Block) -> Block:
         """Return a block without gaps, and which there were beside it."""
         cells = some_columns(as_dense(block), fit.get("kept"))
-        gaps = np.flatnonzero(fit.get("gaps")) if self.indicators else np.arange(0)
+        gaps = np.flatnonzero(fit.get("gaps")) if self.add_indicator else np.arange(0)
         found = np.empty((len(cells), cells.shape[1] + len(gaps)), cells.dtype, order="F")
         filled = found[:, : cells.shape[1]]
         filled[...] = cells
@@ -174,11 +174,11 @@ class Impute(Step):
     def output(self, ground: Ground, fit: Fit) -> Columns:
         """Return the columns that were filled in, and those that say where."""
         kept = ground.columns.kept(fit.get("kept").astype(np.intp))
-        gaps = np.flatnonzero(fit.get("gaps")) if self.indicators else np.arange(0)
+        gaps = np.flatnonzero(fit.get("gaps")) if self.add_indicator else np.arange(0)
         names = (*kept.names, *(f"{kept.names[at]} is missing" for at in gaps)) if kept.names else ()
         return Columns(width=kept.width + len(gaps), names=names)
 
     def output_bytes(self, ground: Ground, fit: Fit, rows: int, came: int) -> int:
         """Return the size of dense rows."""
-        gaps = int(np.count_nonzero(fit.get("gaps"))) if self.indicators else 0
+        gaps = int(np.count_nonzero(fit.get("gaps"))) if self.add_indicator else 0
         return 8 * rows * (fit.get("kept").size + gaps)

@@ -33,17 +33,17 @@ class LogCounts(Step):
 
     name: ClassVar[str] = "log-counts"
     makes_reals: ClassVar[bool] = True
-    target: Annotated[float, POSITIVE] | None = None
+    target_sum: Annotated[float, POSITIVE] | None = None
     """The depth of every row, such as 10000; None: the median depth over all sites (exact up to 2²⁴ counts a row)."""
 
     def bounded(self) -> BoundedDepth | None:
         """Learn the median depth by one sum, to a quarter of an octave or so; a given depth needs none."""
-        return BoundedDepth(self) if self.target is None else None
+        return BoundedDepth(self) if self.target_sum is None else None
 
     def sums(self) -> tuple[SumKind, ...]:
         """Return the rounds in which the median is found."""
         counts: list[SumKind] = ["bins"] * rounds(ALL_BITS)
-        return tuple(counts) if self.target is None else ()
+        return tuple(counts) if self.target_sum is None else ()
 
     def length(self, ground: Ground, fit: Fit) -> int:
         """Return how many bins are counted."""
@@ -66,7 +66,7 @@ class LogCounts(Step):
 
     def transform(self, ground: Ground, fit: Fit, block: Block) -> Block:
         """Return a block's logarithms."""
-        target = float(fit.get("depth")[0]) if self.target is None else self.target
+        target = float(fit.get("depth")[0]) if self.target_sum is None else self.target_sum
         depths, kind = depths_of(block), small_type(block)
         factors = np.where(depths > 0, target / np.where(depths > 0, depths, 1.0), 1.0)
         if not is_sparse(block):

@@ -36,7 +36,7 @@ class PCA(Step):
 
     name: ClassVar[str] = "pca"
     makes_reals: ClassVar[bool] = True
-    components: Annotated[int, Between(1, 1000)] = 50
+    n_components: Annotated[int, Between(1, 1000)] = 50
     """How many directions are kept; fewer where there are fewer columns."""
     exact_columns: Annotated[int, Between(1, 4000)] = 3000
     """Up to so many columns all products of two are added up."""
@@ -50,7 +50,7 @@ class PCA(Step):
         return BoundedPCA(self)
 
     def _count(self, ground: Ground) -> int:
-        return min(self.components, ground.columns.width)
+        return min(self.n_components, ground.columns.width)
 
     def _exact(self, ground: Ground) -> bool:
         return ground.columns.width <= max(self.exact_columns, self._count(ground) + BESIDE)
@@ -58,7 +58,7 @@ class PCA(Step):
     @property
     def most_features(self) -> int:
         """All products of so many columns may be added up."""
-        return max(self.exact_columns, self.components + BESIDE)
+        return max(self.exact_columns, self.n_components + BESIDE)
 
     def sums(self) -> tuple[SumKind, ...]:
         """Return the moments of columns, then the covariance, or the steps of the iteration."""

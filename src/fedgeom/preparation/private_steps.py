@@ -260,7 +260,7 @@ class BoundedVariances(BoundedLearning):
     def numbers(self, ground: Ground) -> int:
         """Rows, sums and squares; none where all columns are kept."""
         width = ground.columns.width
-        return 1 + 2 * width if width > self.step.count else 0
+        return 1 + 2 * width if width > self.step.n_columns else 0
 
     def whole(self, ground: Ground, rows: PreparedRows) -> Ints:
         """Add up rows, columns and squares."""
@@ -273,7 +273,7 @@ class BoundedVariances(BoundedLearning):
     def learn(self, ground: Ground, fit: Fit, total: Floats, spread: float) -> None:
         """Keep the columns that vary most."""
         first, second = total[1:].reshape(2, -1) / max(total[0], 2 * spread, SQUARE)
-        order = np.argsort(first**2 - second, kind="stable")[: self.step.count]
+        order = np.argsort(first**2 - second, kind="stable")[: self.step.n_columns]
         fit.put(kept=np.sort(order).astype(np.int64))
 
 
@@ -321,7 +321,7 @@ class BoundedPCA(BoundedLearning):
         square[upper] = total[1 + width :] * (clip**2 / SQUARE / w[2] / n)
         covariance = square + np.triu(square, 1).T - np.outer(mean, mean)
         values, vectors = np.linalg.eigh(covariance)
-        count = min(self.step.components, width)
+        count = min(self.step.n_components, width)
         components, variances = vectors[:, ::-1][:, :count], values[::-1][:count]
         signs = np.sign(components[np.abs(components).argmax(axis=0), np.arange(count)])
         fit.put(mean=mean, components=components * signs, variances=np.maximum(variances, 0.0))

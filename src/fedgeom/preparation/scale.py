@@ -27,7 +27,7 @@ class Scale(Step):
 
     name: ClassVar[str] = "scale"
     makes_reals: ClassVar[bool] = True
-    limit: Annotated[float, POSITIVE] | None = None
+    max_value: Annotated[float, POSITIVE] | None = None
     """Numbers farther from 0, in deviations, are moved to here, as `scanpy.pp.scale` does with max_value."""
 
     ranges: Any = None
@@ -86,7 +86,7 @@ class Scale(Step):
         some = block if len(kept) == block.shape[1] else block[:, kept]
         rows = as_dense(some)
         found = (rows - fit.get("mean").astype(rows.dtype)) / fit.get("deviation").astype(rows.dtype)
-        return found if self.limit is None else np.clip(found, -self.limit, self.limit)
+        return found if self.max_value is None else np.clip(found, -self.max_value, self.max_value)
 
     def output(self, ground: Ground, fit: Fit) -> Columns:
         """Return the columns that vary."""

@@ -129,7 +129,7 @@ class SelectVariable(Step):
     """
 
     name: ClassVar[str] = "select-variable"
-    count: Annotated[int, Between(1, 100_000)] = 2000
+    n_columns: Annotated[int, Between(1, 100_000)] = 2000
     """How many columns are kept."""
     flavor: Literal["seurat", "seurat-v3", "sites", "variance"] = "seurat"
     """By which rule. "variance": the columns that vary most as they come, whatever their mean."""
@@ -166,7 +166,7 @@ class SelectVariable(Step):
     def length(self, ground: Ground, fit: Fit) -> int:
         """Return how many words the next sum has; 0 where all columns are kept."""
         width = ground.columns.width
-        if width <= self.count:
+        if width <= self.n_columns:
             return 0
         if self.flavor == "sites":
             return 2 * width
@@ -186,7 +186,7 @@ class SelectVariable(Step):
             there = sums > 0
             if there.any():
                 scores[there] = normalised_dispersions(mean[there], variance[there])
-            chosen = highest(scores, self.count) & there
+            chosen = highest(scores, self.n_columns) & there
             kept = np.rint(DIGITS * np.clip(np.nan_to_num(scores), -1e6, 1e6)).astype(np.int64)
             return np.concatenate([chosen.astype(np.int64), kept])
         head = [[len(rows)]] if fit.taken == 0 else []
@@ -206,7 +206,7 @@ class SelectVariable(Step):
         if self.flavor == "sites":
             chosen, scores = total.view(np.int64).reshape(2, width)  # where a column is empty its score is 0
             order = np.lexsort((np.arange(width), -scores, -chosen))
-            fit.put(kept=np.sort(order[: self.count]).astype(np.int64))
+            fit.put(kept=np.sort(order[: self.n_columns]).astype(np.int64))
             return
         values = from_deep(total)
         if fit.taken == 0:
@@ -227,7 +227,7 @@ class SelectVariable(Step):
         fit.drop("rows", "mean", "deviation", "top")
 
     def _keep(self, fit: Fit, scores: Floats) -> None:
-        fit.put(kept=np.flatnonzero(highest(scores, self.count)).astype(np.int64))
+        fit.put(kept=np.flatnonzero(highest(scores, self.n_columns)).astype(np.int64))
 
     def transform(self, ground: Ground, fit: Fit, block: Block) -> Block:
         """Return the chosen columns of a block."""

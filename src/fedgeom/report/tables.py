@@ -319,7 +319,7 @@ def settings_text(settings: dict[str, Any]) -> str:
     """Return settings as people write them.
 
     >>> settings_text({"rate": 0.1, "optimizer": {"name": "sgd", "momentum": 0.9}})
-    'rate = 0.1, optimizer = sgd (momentum = 0.9)'
+    'learning_rate = 0.1, optimizer = sgd (momentum = 0.9)'
     """
     return ", ".join(f"{name} = {_value(value)}" for name, value in settings.items()) or "as they are"
 

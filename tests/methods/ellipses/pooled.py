@@ -33,12 +33,12 @@ def pooled(settings: EllipseSettings, sites: Sequence[SiteData], seed: int) -> P
     joint, own = _scales(settings, parts)
     mine = [np.unique(part.y.astype(str)).tolist() for part in parts]
     classes = len(words) or settings.given_classes or max(map(len, mine))
-    layout = Layout(parts[0].shape[1], len(parts) if settings.apart else 1, classes, settings.lumps)
+    layout = Layout(parts[0].shape[1], len(parts) if settings.apart else 1, classes, settings.n_components)
     written, slots = [], []
     for at, (part, scale) in enumerate(zip(parts, own, strict=True)):
         first = classes * at if settings.apart else 0
         slots.append({word: first + (words.index(word) if words else i) for i, word in enumerate(mine[at])})
-        places = {word: slot * settings.lumps for word, slot in slots[at].items()}
+        places = {word: slot * settings.n_components for word, slot in slots[at].items()}
         V = vectors(part.X, settings, joint if scale is None else scale)
         full = settings.rows_per_column * layout.columns
         written.append(write_classes(V, part.y.astype(str), places, layout, settings, full))

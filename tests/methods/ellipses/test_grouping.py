@@ -51,7 +51,7 @@ def test_too_many_classes_are_refused() -> None:
 
 
 def test_a_class_of_two_lumps_has_two_gaussians() -> None:
-    method, layout = fedgeom.Ellipses(n_classes=2, scale="none", lumps=3), Layout(3, 2, 2, 3)
+    method, layout = fedgeom.Ellipses(n_classes=2, scale="none", n_components=3), Layout(3, 2, 2, 3)
     total = np.zeros(layout.length)
     for at in range(2):
         V = np.vstack([cloud(at, 0), cloud(at, 3), cloud(at, 1)])

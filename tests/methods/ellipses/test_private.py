@@ -79,7 +79,7 @@ def test_a_class_of_one_row_changes_nothing_that_can_be_seen() -> None:
         ({"scale": "joint"}, "wanted scale='none'"),
         ({"n_classes": "most"}, "wanted n_classes='their number'"),
         ({"n_classes": None}, "wanted n_classes='their number'"),
-        ({"lumps": 2}, "wanted lumps=1"),
+        ({"n_components": 2}, "wanted n_components=1"),
         ({"depth": "mixed"}, "wanted depth='same'"),
         ({"holdout": 0.2}, "wanted holdout=None"),
         ({"n_classes": None, "names": "shared"}, "needs the label names in its terms"),

@@ -42,7 +42,7 @@ def twin(run: fedgeom.Run, method: fedgeom.Hulls, points: list[np.ndarray]) -> P
         n_classes=run.metrics["classes"],
         trim=method.trim,
         how=method.grouping,
-        classifier=fedgeom.PoincareSVC(C=method.C, pairs=method.pairs, as_published=method.as_published),
+        classifier=fedgeom.PoincareSVC(C=method.C, pairs=method.n_pairs, as_published=method.as_published),
     )
 
 
@@ -66,7 +66,7 @@ def test_secure_equals_plain_on_drawn_sites(n_sites: int, classes: int) -> None:
 @pytest.mark.parametrize(
     "settings",
     [
-        {"radius": 0.98, "capacity": 60, "n_classes": 3, "h": 3, "trim": 0.05, "pairs": 1},
+        {"radius": 0.98, "capacity": 60, "n_classes": 3, "h": 3, "trim": 0.05, "n_pairs": 1},
         {"grouping": "spectral", "C": 0.3},
         {"curvature": 0.5, "epsilon": 0.1},
         {"grouping": "published", "trim": 0.0, "as_published": True},

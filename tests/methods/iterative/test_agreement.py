@@ -29,7 +29,7 @@ from tests.methods.iterative.making import losing, unlike
 
 SITES = unlike()
 CLASSES = ("class 0", "class 1")
-SHORT = {"rounds": 2, "epochs": 1}
+SHORT = {"n_rounds": 2, "epochs": 1}
 replace = msgspec.structs.replace
 
 
@@ -216,7 +216,7 @@ def test_rows_are_scaled_once_a_run_and_not_once_a_round(monkeypatch):
     scaled, calls = setup.scaled, []
     monkeypatch.setattr(setup, "scaled", lambda *given: calls.append(1) or scaled(*given))
     sites = unlike()
-    fedgeom.run(fedgeom.FedAvg(rounds=4, validation=0.2), sites, seed=0)
+    fedgeom.run(fedgeom.FedAvg(n_rounds=4, validation_fraction=0.2), sites, seed=0)
     assert len(calls) == len(sites)
-    fedgeom.run(fedgeom.FedAvg(rounds=1), sites, seed=0)  # another run knows nothing of the first
+    fedgeom.run(fedgeom.FedAvg(n_rounds=1), sites, seed=0)  # another run knows nothing of the first
     assert len(calls) == 2 * len(sites)

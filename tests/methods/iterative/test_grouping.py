@@ -14,8 +14,8 @@ from fedgeom.protocols.secure_sum.messages import Ticket
 
 SITES = tuple("abcdefgh")
 FOUR = SITES[:4]
-CLUSTERS = PTopoFL(clusters=2, rounds=10)
-TRACKED = PTopoFL(clusters=2, rounds=10, track_every=4)
+CLUSTERS = PTopoFL(n_clusters=2, n_rounds=10)
+TRACKED = PTopoFL(n_clusters=2, n_rounds=10, track_every=4)
 
 
 def asked(
@@ -36,7 +36,7 @@ def test_where_the_terms_have_one_group_it_is_not_named() -> None:
     one = Grouping()
     assert one.settle(FedAvg(), asked(group=()), "a", 3) == ()
     refused(one, FedAvg(), asked(group=FOUR), "one group, of all sites")
-    refused(one, PTopoFL(clusters=1), asked(group=FOUR), "one group, of all sites")
+    refused(one, PTopoFL(n_clusters=1), asked(group=FOUR), "one group, of all sites")
 
 
 def test_a_group_has_this_site_and_enough_others_in_it() -> None:
@@ -92,6 +92,6 @@ def test_rates_are_raised_where_the_shapes_were_looked_at_again() -> None:
 def test_weights_must_be_in_the_terms() -> None:
     uneven = dict.fromkeys(SITES, 1.0) | {"a": 0.5}
     refused(Grouping(), FedAvg(), asked(group=(), factors=uneven), "count by their rows alone")
-    plain = PTopoFL(clusters=1, closeness=False, trust="none")
+    plain = PTopoFL(n_clusters=1, closeness=False, trust="none")
     refused(Grouping(), plain, asked(group=(), factors=uneven), "count by their rows alone")
-    Grouping().settle(PTopoFL(clusters=1), asked(group=(), factors=uneven), "a", 3)
+    Grouping().settle(PTopoFL(n_clusters=1), asked(group=(), factors=uneven), "a", 3)

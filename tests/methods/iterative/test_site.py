@@ -29,7 +29,7 @@ from tests.unlisted import unlisted
 
 SITES = unlike()
 NAMES = tuple(site.name for site in SITES)
-SHORT = {"rounds": 2, "epochs": 1}
+SHORT = {"n_rounds": 2, "epochs": 1}
 ZERO = Tree(intercept=np.zeros(1), weights=np.zeros((2, 1)))
 
 
@@ -141,9 +141,9 @@ def test_no_training_before_the_scale_is_known():
 @pytest.mark.parametrize(
     "terms",
     [
-        {"rounds": "many"},
-        {"rounds": -3},
-        {"rate": None},
+        {"n_rounds": "many"},
+        {"n_rounds": -3},
+        {"learning_rate": None},
         {"learner": "forest"},
         {"aggregation": 7},
         {"aggregation": {"name": "trimmed", "trim": 0.9}},
@@ -276,7 +276,7 @@ def test_one_question_a_round_and_no_more_rounds_than_agreed():
     assert "another question 'train.open 0' was answered in this run already" in refusal(
         asking, question(given=other)
     )
-    assert "round 3 was asked for; the site joined on rounds=2" in refusal(asking, question(round=2))
+    assert "round 3 was asked for; the site joined on n_rounds=2" in refusal(asking, question(round=2))
     assert engine.memories["s0"] == kept
     assert asking.ask(question(), of=["s0"], expect=Update)["s0"] == first
     asking.ask(question(given=other, round=1), of=["s0"], expect=Update)
@@ -398,6 +398,6 @@ def test_sites_that_were_told_different_scales_are_not_summed():
 
 def test_a_drifted_site_learns_faster_by_what_the_terms_say():
     pytest.importorskip("gudhi")
-    method = fedgeom.PTopoFL(rounds=2, epochs=1, secure=False, track_every=1, drift_rate=3.0, points=8)
+    method = fedgeom.PTopoFL(n_rounds=2, epochs=1, secure=False, track_every=1, drift_factor=3.0, n_points=8)
     assert method.raised_rate == 3.0
-    assert fedgeom.PTopoFL(rounds=2).raised_rate is None
+    assert fedgeom.PTopoFL(n_rounds=2).raised_rate is None

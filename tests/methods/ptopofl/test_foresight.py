@@ -15,7 +15,7 @@ pytest.importorskip("gudhi", reason="needs the topology extra")
 WEIGHED = [
     {},
     {"scale": "site"},
-    {"scale": "none", "clusters": 2},
+    {"scale": "none", "n_clusters": 2},
     {"cluster_by": "classes", "trust": "classes"},
     {"cluster_by": "diagrams", "trust": "merges", "scale": "site"},
     {"cluster_by": "none", "trust": "topology"},
@@ -38,7 +38,7 @@ def test_the_first_round_weighs_sites_as_was_foreseen(settings, monkeypatch) -> 
         return found
 
     monkeypatch.setattr(TopoConversation, "groups", noted)
-    method, sites = PTopoFL(rounds=1, points=30, min_sites=3, **settings), hospitals(n=8)
+    method, sites = PTopoFL(n_rounds=1, n_points=30, min_sites=3, **settings), hospitals(n=8)
     found = mixtures(method, sites, seed=3)
     fedgeom.run(method, sites, seed=3)
     assert [names for names, _ in found] == [names for names, _ in seen]

@@ -45,7 +45,7 @@ def test_a_cloud_of_one_row_has_a_shape() -> None:
 
 def test_models_are_saved_and_read(tmp_path: Path) -> None:
     sites = hospitals()
-    for method in (PTopoFL(rounds=1), PTopoFL.published(rounds=1)):
+    for method in (PTopoFL(n_rounds=1), PTopoFL.published(n_rounds=1)):
         run = fedgeom.run(method, sites)
         own = run.model.for_site(run.local["h1"])
         own.save(tmp_path / "own.safetensors")
@@ -58,7 +58,7 @@ def test_models_are_saved_and_read(tmp_path: Path) -> None:
 
 def test_where_sites_add_columns_the_joint_model_needs_a_sites_shape() -> None:
     sites = hospitals(n=4)
-    usual, run = (fedgeom.run(PTopoFL(rounds=1, augment=augment), sites) for augment in (False, True))
+    usual, run = (fedgeom.run(PTopoFL(n_rounds=1, augment=augment), sites) for augment in (False, True))
     added = run.model
     assert usual.model.everywhere
     assert not added.everywhere
@@ -83,7 +83,7 @@ def test_the_48_numbers_of_the_site_stand_beside_each_row() -> None:
 @pytest.mark.parametrize("settings", [{"topo_inputs": True}, {"topo_inputs": True, "augment": True}], ids=str)
 def test_a_model_with_the_48_numbers_predicts_at_its_site_and_from_its_file(settings, tmp_path: Path) -> None:
     sites = hospitals(rows=30)
-    run = fedgeom.run(PTopoFL(rounds=2, epochs=1, points=20, **settings), sites, seed=1)
+    run = fedgeom.run(PTopoFL(n_rounds=2, epochs=1, n_points=20, **settings), sites, seed=1)
     with pytest.raises(InputError, match="site's own cloud"):
         run.model.predict(sites[0].X)
     own = run.model.for_site(run.local["h0"])

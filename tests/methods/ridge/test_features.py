@@ -42,7 +42,7 @@ def test_linear_features_have_mean_0_and_variance_1_and_constant_columns_vanish(
 
 def test_fourier_features_approximate_the_gaussian_kernel(X: np.ndarray) -> None:
     some, where = X[:60], ground(X)
-    found = Fourier(count=20_000, bandwidth=1.5).transform(some, where)
+    found = Fourier(n_components=20_000, bandwidth=1.5).transform(some, where)
     Z = where.standardised(some)
     apart = ((Z[:, None] - Z[None]) ** 2).sum(axis=2)
     kernel = np.exp(-apart / (2 * 1.5**2 * 4))  # four columns vary
@@ -54,11 +54,11 @@ def test_fourier_features_are_the_cosines_of_the_seed(X: np.ndarray) -> None:
     where = ground(X, seed=3)
     omega, phase = normals(3, "frequencies", 7, 5), 2 * np.pi * ndtr(normals(3, "phases", 7, 1)[:, 0])
     wanted = np.sqrt(2) * np.cos(where.standardised(X[:9]) @ omega.T / np.sqrt(4) + phase)
-    np.testing.assert_allclose(Fourier(count=7).transform(X[:9], where), wanted, atol=1e-12)
+    np.testing.assert_allclose(Fourier(n_components=7).transform(X[:9], where), wanted, atol=1e-12)
 
 
 def test_binned_features_are_one_hot_over_groups_of_columns(X: np.ndarray) -> None:
-    where, method = ground(X), Binned(bins=3, group=2, shuffles=2)
+    where, method = ground(X), Binned(n_bins=3, group_size=2, n_shuffles=2)
     found = method.transform(X[:50], where)
     assert found.shape == (50, method.width(5, ()))
     blocks = found.reshape(50, 2, 3, 9)
@@ -69,7 +69,7 @@ def test_binned_features_are_one_hot_over_groups_of_columns(X: np.ndarray) -> No
     np.testing.assert_array_equal(blocks[:, 1, 0].argmax(axis=1), first)
 
 
-@pytest.mark.parametrize("one", [Linear(), Fourier(count=6), Binned()])
+@pytest.mark.parametrize("one", [Linear(), Fourier(n_components=6), Binned()])
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.int64])
 def test_rows_of_any_dtype_give_the_same_features(one: FeatureMap, dtype: type) -> None:
     X = np.random.default_rng(1).integers(0, 200, (40, 5))
@@ -78,7 +78,7 @@ def test_rows_of_any_dtype_give_the_same_features(one: FeatureMap, dtype: type) 
 
 
 def test_maps_stand_side_by_side_and_their_widths_add_up(X: np.ndarray) -> None:
-    maps = (Linear(), Fourier(count=6))
+    maps = (Linear(), Fourier(n_components=6))
     where = ground(X)
     found = stack(maps, X[:5], where)
     np.testing.assert_array_equal(found[:, :5], Linear().transform(X[:5], where))
@@ -104,7 +104,7 @@ def test_fourier_features_of_components_keep_their_sizes() -> None:
     """Columns of one common scale: a large column says more than a small one, and units of all together nothing."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 2)) * [10.0, 0.1]
-    one = Fourier(count=2000, bandwidth=0.7, scale="joint")
+    one = Fourier(n_components=2000, bandwidth=0.7, scale="joint")
 
     def of(rows):
         return one.transform(rows, Ground(2, 0, (), rows.mean(axis=0), rows.std(axis=0), np.ones(2)))

@@ -17,7 +17,7 @@ from tests.methods.ridge.making import SHAPE, SMALL_CONV
 
 
 def test_the_sums_follow_from_the_terms() -> None:
-    assert tuple(RidgeSite.all_sums(Ridge(features=Fourier(count=9)))) == (
+    assert tuple(RidgeSite.all_sums(Ridge(features=Fourier(n_components=9)))) == (
         CountNames,
         SumColumns,
         SumGram,
@@ -26,7 +26,7 @@ def test_the_sums_follow_from_the_terms() -> None:
     learnt = RidgeSite.all_sums(Ridge(features=SMALL_CONV, shape=SHAPE))
     steps = (CountPatches, SumClusters) * 2
     assert tuple(learnt) == (CountNames, SumColumns, SumPatches, *steps, SumGram, SumSurprise)
-    divided = Ridge(features=Fourier(count=30), classes=("a", "b"), part=100, alpha="folds")
+    divided = Ridge(features=Fourier(n_components=30), classes=("a", "b"), max_sum_length=100, alpha="folds")
     assert (
         len(gram_parts(divided, 30, 2))
         == divided.planned_parts
@@ -50,7 +50,7 @@ def test_weights_of_rare_classes_cost_digits() -> None:
 
 
 def test_a_part_is_as_large_as_a_message_may_be() -> None:
-    method = Ridge(features=Fourier(count=200), classes=("a", "b"))
+    method = Ridge(features=Fourier(n_components=200), classes=("a", "b"))
     check_part(method, 200, 2, 300_000)
     with pytest.raises(InputError, match="say part = 4308 or less"):
         check_part(method, 200, 2, 100_000)

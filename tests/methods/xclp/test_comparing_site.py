@@ -20,7 +20,7 @@ from tests.methods.xclp.making import cones
 pytestmark = pytest.mark.full
 
 replace = msgspec.structs.replace
-METHOD = XCLP(bits=64, hamming="ot")
+METHOD = XCLP(hash_bits=64, hamming="ot")
 SITES = cones(3, rows=8, labelled=0.5)
 
 
@@ -37,8 +37,8 @@ def cut(ask: PassOn) -> PassOn:
     ("method", "kind", "change", "words"),
     [
         (METHOD, Begin, hashing(seed=bytes(32)), "hidden_projection"),
-        (METHOD, Begin, hashing(bits=4096), "bits=4096"),
-        (METHOD, Begin, hashing(flip=0.1), "flip=0.1"),
+        (METHOD, Begin, hashing(bits=4096), "hash_bits=4096"),
+        (METHOD, Begin, hashing(flip=0.1), "flip_probability=0.1"),
         (METHOD, Begin, hashing(comparison="paillier"), "hamming=paillier"),
         (METHOD, Begin, lambda ask: replace(ask, partners={"nobody": 3}), "not other members"),
         (
@@ -53,13 +53,18 @@ def cut(ask: PassOn) -> PassOn:
             lambda ask: replace(ask, partners=dict(list(ask.partners.items())[:1])),
             "asks for at least 3",
         ),
-        (XCLP(bits=64, hamming="ot", flip=0.2), PassOn, hashing(flip=0.0), "flip=0.0"),
+        (
+            XCLP(hash_bits=64, hamming="ot", flip_probability=0.2),
+            PassOn,
+            hashing(flip=0.0),
+            "flip_probability=0.0",
+        ),
         (METHOD, PassOn, hashing(seed=bytes(32)), "hidden_projection"),
         (METHOD, PassOn, cut, "letter"),
         (METHOD, PassOn, lambda ask: replace(ask, letters={"nobody": b"x"}), "not a partner"),
         (METHOD, PassOn, lambda ask: replace(ask, number=7), "letter"),
         (
-            XCLP(bits=64, hamming="ot", hide_labelled=True),
+            XCLP(hash_bits=64, hamming="ot", hide_labelled=True),
             CountRows,
             lambda ask: replace(ask, hide=False),
             "hide_labelled",
@@ -96,14 +101,14 @@ def test_partners_are_announced_once_and_asked_the_same_again_a_site_says_the_ve
 
 @pytest.mark.parametrize("hide", [False, True])
 def test_a_site_says_which_rows_are_labelled_unless_it_hides_them(hide: bool) -> None:
-    heard, _ = overhear(XCLP(bits=64, hamming="ot", hide_labelled=hide), SITES)
+    heard, _ = overhear(XCLP(hash_bits=64, hamming="ot", hide_labelled=hide), SITES)
     said = {one.name: one.answer.labelled.numpy().tolist() for one in heard if isinstance(one.question, CountRows)}
     for site in SITES:
         assert said[site.name] == [int(hide or label >= 0) for label in site.y]
 
 
 def test_rows_are_hashed_as_the_twin_hashes_them() -> None:
-    heard, engine = overhear(XCLP(bits=64, hamming="ot", hidden_projection=False), SITES, seed=5)
+    heard, engine = overhear(XCLP(hash_bits=64, hamming="ot", hidden_projection=False), SITES, seed=5)
     begun = {one.name: one for one in heard if isinstance(one.question, Begin)}
     for site in SITES:
         packed = hash_bits(site.X, shared_seed(5), 64)
@@ -115,7 +120,7 @@ def test_rows_are_hashed_as_the_twin_hashes_them() -> None:
 
 
 def test_flips_turn_the_agreed_share_of_bits_and_come_out_the_same_each_time() -> None:
-    held = hold(XCLP(bits=64, hamming="ot", hidden_projection=False, flip=0.25), SITES)
+    held = hold(XCLP(hash_bits=64, hamming="ot", hidden_projection=False, flip_probability=0.25), SITES)
     hashed = Hashing(bits=64, flip=0.25, comparison="ot", seed=shared_seed(0))
     turned = 0
     for site in SITES:

@@ -21,7 +21,7 @@ from tests.methods.xclp.making import cones
 
 pytestmark = pytest.mark.full
 
-METHOD = fedgeom.XCLP(bits=64, hamming="ot", hidden_projection=False, groups=2)
+METHOD = fedgeom.XCLP(hash_bits=64, hamming="ot", hidden_projection=False, n_groups=2)
 SITES = cones(6, rows=9)
 SEED = 4
 
@@ -36,7 +36,7 @@ def test_each_group_is_a_run_of_its_own(confidence: str) -> None:
     run = fedgeom.run(method, SITES, seed=SEED)
     assert not run.lost
     assert [len(group) for group in drawn()] == [3, 3]
-    alone = replace(method, groups=None, classes=("0", "1", "2"))
+    alone = replace(method, n_groups=None, classes=("0", "1", "2"))
     for group in drawn():
         some = [site for site in SITES if site.name in group]
         wanted = alone.plain(some, SEED).local
@@ -97,7 +97,7 @@ def test_sums_are_planned_for_every_group() -> None:
 
 
 def test_groups_are_for_pairs_and_not_too_small() -> None:
-    with pytest.raises(InputError, match='groups=2 with graph="anchors"'):
-        fedgeom.XCLP(graph="anchors", groups=2)
+    with pytest.raises(InputError, match='n_groups=2 with graph="anchors"'):
+        fedgeom.XCLP(graph="anchors", n_groups=2)
     with pytest.raises(InputError, match="6 sites in 4 groups"):
-        fedgeom.run(replace(METHOD, groups=4), SITES, seed=SEED)
+        fedgeom.run(replace(METHOD, n_groups=4), SITES, seed=SEED)

@@ -32,9 +32,9 @@ from tests.methods.xclp.making import cones
 pytestmark = pytest.mark.full
 
 replace = msgspec.structs.replace
-METHOD = XCLP(bits=64, hamming="ot")
-SCALED = XCLP(bits=64, hamming="ot", confidence="code")
-SCALED_ANCHORS = XCLP(graph="anchors", anchors=8, rounds=3, min_cell=2, confidence="code")
+METHOD = XCLP(hash_bits=64, hamming="ot")
+SCALED = XCLP(hash_bits=64, hamming="ot", confidence="code")
+SCALED_ANCHORS = XCLP(graph="anchors", n_anchors=8, n_rounds=3, min_cell=2, confidence="code")
 SITES = cones(3, rows=12, labelled=0.5)
 
 

@@ -19,7 +19,7 @@ from fedgeom.protocols.secure_sum.messages import MaskedVector
 from tests.methods.coordinators import overhear
 from tests.methods.xclp.making import cones
 
-METHOD = fedgeom.XCLP(bits=128, hamming="ot")
+METHOD = fedgeom.XCLP(hash_bits=128, hamming="ot")
 
 
 def even(numbers: np.ndarray) -> bool:

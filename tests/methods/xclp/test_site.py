@@ -18,8 +18,8 @@ from tests.methods.coordinators import fresh, hold
 from tests.methods.laws import assert_model_files_are_the_sites_own
 from tests.methods.xclp.making import cones
 
-PAIRS = XCLP(bits=128, hamming="ot", hidden_projection=False)
-ANCHORS = XCLP(graph="anchors", anchors=8, rounds=3, min_cell=2)
+PAIRS = XCLP(hash_bits=128, hamming="ot", hidden_projection=False)
+ANCHORS = XCLP(graph="anchors", n_anchors=8, n_rounds=3, min_cell=2)
 
 
 def test_the_sums_of_a_run_follow_from_its_settings() -> None:

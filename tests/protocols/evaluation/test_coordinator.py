@@ -71,7 +71,7 @@ def test_a_site_that_was_lost_before_is_not_asked_to_count():
             asked.append(name)
         return "killed" if name == "site-4" and unpack(request).kind == "train.masked" else None
 
-    run = fedgeom.run(fedgeom.FedAvg(rounds=2), example_sites(rows=40), holdout=0.25, interfere=interfere)
+    run = fedgeom.run(fedgeom.FedAvg(n_rounds=2), example_sites(rows=40), holdout=0.25, interfere=interfere)
     assert asked == ["site-1", "site-2", "site-3"]
     assert run.evaluation.sites == 3
 

@@ -83,16 +83,16 @@ def test_the_strictest_policy_holds_for_all() -> None:
 @pytest.mark.parametrize("classes", [None, CLASSES])
 def test_training_leaves_out_the_rows_of_rare_classes(classes: tuple[str, ...] | None) -> None:
     data = spread_over(1, 40)
-    method = FedAvg(rounds=2, classes=classes)
+    method = FedAvg(n_rounds=2, classes=classes)
     found = fedgeom.run(method, data, policy=STRICT)
-    wanted = FedAvg(rounds=2).plain([site.take(site.y != "rare") for site in data]).model
+    wanted = FedAvg(n_rounds=2).plain([site.take(site.y != "rare") for site in data]).model
     assert found.model.to_bytes() == wanted.to_bytes()
     assert not found.lost
 
 
 def test_label_propagation_takes_rare_labels_for_none() -> None:
     data = spread_over(1, 40)
-    method = fedgeom.XCLP(graph="anchors", anchors=4, rounds=2, min_cell=2)
+    method = fedgeom.XCLP(graph="anchors", n_anchors=4, n_rounds=2, min_cell=2)
     found = fedgeom.run(method, data, policy=STRICT)
     assert found.model.classes == ("left", "right")
     assert set(found.local["site-1"]["labels"]) <= {"left", "right", ""}

@@ -50,12 +50,12 @@ def test_a_sum_is_refused_one_step_beyond_the_bound() -> None:
 
 def test_sites_cut_off_and_their_log_says_so(caplog: pytest.LogCaptureFixture) -> None:
     sites = example_sites()
-    same = fedgeom.run(fedgeom.Moments(space="euclidean", largest_entry=1e3), sites, seed=0).model
+    same = fedgeom.run(fedgeom.Moments(space="euclidean", max_abs_value=1e3), sites, seed=0).model
     usual = fedgeom.run(fedgeom.Moments(space="euclidean"), sites, seed=0).model
     assert same.to_bytes() == usual.to_bytes()  # a bound that nobody reaches changes nothing
     far = [fedgeom.SiteData(site.name, site.X * (100 if at == 0 else 1), site.y) for at, site in enumerate(sites)]
     with caplog.at_level(logging.WARNING):
-        bent = fedgeom.run(fedgeom.Moments(space="euclidean", rule="centroid", largest_entry=20.0), far, seed=0)
+        bent = fedgeom.run(fedgeom.Moments(space="euclidean", rule="centroid", max_abs_value=20.0), far, seed=0)
     assert "largest_entry = 20 and were cut off" in caplog.text
     # 12 rows of a class at each of four sites; one site's sums are cut off at 20
     assert np.abs(bent.model.means).max() <= (20.0 + 3 * 12) / 48
@@ -82,7 +82,7 @@ def _lie(monkeypatch: pytest.MonkeyPatch, kind: type[Any], name: str, bend: Any)
 
 def test_a_site_that_keeps_to_no_bound_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     _lie(monkeypatch, MomentsSite, SumMoments.kind, lambda words: words + np.uint64(10**4 << 24))
-    method = fedgeom.Moments(space="euclidean", largest_entry=1e3)
+    method = fedgeom.Moments(space="euclidean", max_abs_value=1e3)
     with pytest.raises(ProtocolError, match=r"moments\.sum.* over 4 sites.*4e\+03|beyond 4000"):
         fedgeom.run(method, example_sites(), seed=0)
 
@@ -93,7 +93,7 @@ def test_a_site_whose_model_is_beyond_largest_change_is_noticed(
 ) -> None:
     jump = np.uint64(3 << 61) if bits == 64 else np.uint64((40 << 25) | (40 << 57))  # 40 in both numbers of a word
     _lie(monkeypatch, TrainingSite, TrainMasked.kind, lambda words: words + jump * (np.arange(len(words)) < 1))
-    method = fedgeom.FedAvg(rounds=1, bits=bits, largest_change=33.0)
+    method = fedgeom.FedAvg(n_rounds=1, bits=bits, max_abs_change=33.0)
     with pytest.raises(ProtocolError, match="largest_change = 33" if bits == 32 else "has room for"):
         fedgeom.run(method, example_sites(), seed=0)
 
@@ -105,4 +105,4 @@ def test_a_site_that_takes_more_than_its_share_is_noticed(monkeypatch: pytest.Mo
 
     _lie(monkeypatch, TrainingSite, TrainMasked.kind, heavier)
     with pytest.raises(ProtocolError, match=r"the weights of 4 sites add up to 1\.0001e\+06; they are at most 96"):
-        fedgeom.run(fedgeom.FedAvg(rounds=1), example_sites(), seed=0)
+        fedgeom.run(fedgeom.FedAvg(n_rounds=1), example_sites(), seed=0)

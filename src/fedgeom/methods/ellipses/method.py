@@ -84,7 +84,7 @@ class Ellipses(EllipseSettings, Method):
         words = {str(word) for site in sites for word in site.classes.tolist()}
         most = len(self.classes or words) if self.shared else max(len(site.classes) for site in sites)
         blocks = len(sites) if self.apart else 1
-        layout = Layout(sites[0].shape[1], blocks, self.given_classes or max(2, most), self.lumps)
+        layout = Layout(sites[0].shape[1], blocks, self.given_classes or max(2, most), self.n_components)
         check_width(sites[0].shape[1], layout, min(policy.max_message_bytes, LARGEST_MESSAGE))
 
     def plan(self, shape: Shape) -> Plan:
@@ -98,7 +98,7 @@ class Ellipses(EllipseSettings, Method):
             scales = None
             classes = max(2, *map(len, shape.own_names)) if shape.own_names else max(2, shape.n_classes)
             decides = "" if shape.own_names else "the most classes at any site"
-        layout = Layout(shape.columns, shape.n_sites if self.apart else 1, classes, self.lumps)
+        layout = Layout(shape.columns, shape.n_sites if self.apart else 1, classes, self.n_components)
         length = layout.length if privacy_of(self) is None else core.bounds(layout)["numbers"]
         yield Sum(SumGaussians(classes=classes, scales=scales), length, bound=decides)
         matched = "how many classes and Gaussians there are after matching"
@@ -145,7 +145,7 @@ class Ellipses(EllipseSettings, Method):
         classes = len(words) or self.given_classes
         if classes is None:
             classes, result = self._how_many(cohort, result), None
-        layout = Layout(cohort.columns, len(cohort.names) if self.apart else 1, classes, self.lumps)
+        layout = Layout(cohort.columns, len(cohort.names) if self.apart else 1, classes, self.n_components)
         received = self._received(cohort, SumGaussians(classes=classes, scales=result), layout)
         matched = match(received, layout, self, sites.seed)
         model = named(fit(received, matched, layout, self, scales), self, words, matched)

@@ -87,7 +87,7 @@ class EllipseSite(SummingSite[EllipseMemory]):
                 check_ball(self.data, settings.c, 'for a table of ordinary columns say space="euclidean"')
         with faults.take():
             columns, limit = self.data.shape[1], min(self.policy.max_message_bytes, LARGEST_MESSAGE)
-            check_width(columns, Layout(columns, 2, most or max(2, len(part)), settings.lumps), limit)
+            check_width(columns, Layout(columns, 2, most or max(2, len(part)), settings.n_components), limit)
         faults.raise_all()
 
     def _floor(self, settings: EllipseSettings) -> int:
@@ -174,7 +174,7 @@ class EllipseSite(SummingSite[EllipseMemory]):
 
     def _layout(self, classes: int) -> Layout:
         blocks = len(self.joining.memory.order) if self.settings.apart else 1
-        return Layout(self.data.shape[1], blocks, classes, self.settings.lumps)
+        return Layout(self.data.shape[1], blocks, classes, self.settings.n_components)
 
     def _choose_slots(self, words: list[str], classes: int) -> None:
         """Give the site's words slots: those of the agreed words, or shuffled, so that their order tells nothing."""

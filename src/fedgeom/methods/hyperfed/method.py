@@ -147,7 +147,7 @@ class HyperFed(HyperFedSettings, Algorithm):
         """Yield the letters between every two sites, of which one begins."""
         asked, answered = (1, 1)
         if shape.known:
-            asked, answered = letter_bytes(state.numbers, self.rounds)
+            asked, answered = letter_bytes(state.numbers, self.n_rounds)
         first = bytes_size(SEAL_BYTES + asked)
         back = bytes_size(SEAL_BYTES + answered)
         sizes = "letters between sites are rounded up; which sites train in a round"
@@ -160,16 +160,16 @@ class HyperFed(HyperFedSettings, Algorithm):
             compare,
             FirstLetters(letters={}, length=1.0),
             up=_to_partners(shape.sites, first, begins=True),
-            times=self.rounds,
+            times=self.n_rounds,
             bound=sizes,
         )
         for turn, came, sent in ((1, first, back + SHARE), (2, back, SHARE)):
             yield Ask(
-                PassOn(round=self.rounds, number=turn, letters={}),
+                PassOn(round=self.n_rounds, number=turn, letters={}),
                 PairShares(letters={}, shares={}),
                 down=_to_partners(shape.sites, came, begins=turn == 2),
                 up=_to_partners(shape.sites, sent, begins=turn == 2),
-                times=self.rounds,
+                times=self.n_rounds,
                 bound=sizes,
             )
 
@@ -177,9 +177,9 @@ class HyperFed(HyperFedSettings, Algorithm):
     def published(cls, **changes: Any) -> HyperFed:
         """Return the paper's setting (Section 5.1), with prototypes and weights by its own equations 5 and 11."""
         paper: dict[str, Any] = {
-            "batch": 128,
+            "batch_size": 128,
             "epochs": 5,
-            "rate": 0.3,
+            "learning_rate": 0.3,
             "head": {"name": "poincare", "slope": 0.9, "placing": "published"},
             "loss": {"name": "triplet", "margin": 3.0},
             "aggregation": {"name": "consistent", "deviations": "raw", "solver": "printed"},

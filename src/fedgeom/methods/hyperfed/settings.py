@@ -77,8 +77,8 @@ class HyperFedSettings(TrainingRule):
         if self.consistent is not None:  # the weights are those of Eq. 10, whatever sites have in rows
             object.__setattr__(self, "weights", "sites")
         network, head = self.network, self.head
-        if isinstance(network, Network) and network.embedding is None and isinstance(head, Poincare):
-            object.__setattr__(self, "network", replace(network, embedding=DIMENSION))
+        if isinstance(network, Network) and network.embedding_dim is None and isinstance(head, Poincare):
+            object.__setattr__(self, "network", replace(network, embedding_dim=DIMENSION))
         self._place()
 
     def _place(self) -> None:

@@ -141,12 +141,12 @@ class HyperFedSite(TrainingSite):
         self._check_partners(ask)
         begins = [partner for partner in ask.partners if asks_first(self.name, partner)]
         numbers = sum(int(np.prod(leaf.shape)) for leaf in ask.given.values() if isinstance(leaf, Array))
-        self.check_size(pairwise.letter_bytes(numbers, rule.rounds)[0] * len(begins), 1)
+        self.check_size(pairwise.letter_bytes(numbers, rule.n_rounds)[0] * len(begins), 1)
         asked = fingerprint(b"compare", encode(ask))
         if memory.trained.get(ask.round) != asked or memory.under_way.round != ask.round:
-            rate = rule.rate_in(min(ask.round, rule.rounds - 1))
+            rate = rule.rate_in(min(ask.round, rule.n_rounds - 1))
             sent, _, figures = super().train(asked, ask.round, ask.given, rate)
-            begun = self._products.begin(pairwise.quantise(sent.flat()), rule.rounds)
+            begun = self._products.begin(pairwise.quantise(sent.flat()), rule.n_rounds)
             memory.under_way = Trained(
                 round=ask.round,
                 given=_hash(ask.given),
@@ -185,10 +185,10 @@ class HyperFedSite(TrainingSite):
                 raise ProtocolError(f"no letter from {partner!r} is expected at this turn")
             text = open_from(self.joining, partner, PURPOSE, 2 * ask.round + ask.number, sealed)
             if begins:
-                shares[partner] = self._products.finish(len(mine), self.rule.rounds, kept.secret, text)
+                shares[partner] = self._products.finish(len(mine), self.rule.n_rounds, kept.secret, text)
                 continue
             if partner not in kept.answered:
-                helped = self._products.respond(mine, self.rule.rounds, text)
+                helped = self._products.respond(mine, self.rule.n_rounds, text)
                 kept.answered[partner] = Answered(helped.letter, helped.share)
             said = kept.answered[partner]
             letters[partner] = self._sealed(partner, 2 * ask.round + 2, said.letter)

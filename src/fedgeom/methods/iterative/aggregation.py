@@ -117,16 +117,16 @@ class GeometricMedian(Aggregation):
 
     name: ClassVar[str] = "geometric"
 
-    steps: Annotated[int, Between(1)] = 200
+    max_iter: Annotated[int, Between(1)] = 200
     """The most steps."""
-    tolerance: Annotated[float, Between(0)] = 1e-10
+    tol: Annotated[float, Between(0)] = 1e-10
     """The relative size of the last step."""
 
     def __call__(self, vectors: Floats, weights: Floats) -> Floats:
         """Return the point."""
         share = weights / weights.sum()
         at = share @ vectors
-        for _ in range(self.steps):
+        for _ in range(self.max_iter):
             away = vectors - at
             gaps = np.linalg.norm(away, axis=1)
             here = gaps <= 1e-12 * (1 + np.linalg.norm(at))
@@ -138,7 +138,7 @@ class GeometricMedian(Aggregation):
             if held:
                 step = step * max(0.0, 1 - held / force) if force else 0 * step
             at = at + step
-            if np.linalg.norm(step) <= self.tolerance * (1 + np.linalg.norm(at)):
+            if np.linalg.norm(step) <= self.tol * (1 + np.linalg.norm(at)):
                 break
         tried = np.vstack([at, vectors])
         costs = np.array([share @ np.linalg.norm(vectors - one, axis=1) for one in tried])
@@ -156,7 +156,7 @@ class GroupMedian(Aggregation):
     name: ClassVar[str] = "groups"
     sums_only: ClassVar[bool] = True
 
-    groups: Annotated[int, Between(LEAST_GROUPS, MOST_GROUPS)] = 5
+    n_groups: Annotated[int, Between(LEAST_GROUPS, MOST_GROUPS)] = 5
     """How many groups: more than twice as many as sites that may lie; each has as many sites as policies ask."""
     rule: Literal["median", "geometric"] = "median"
     """"median": of each coordinate; "geometric": the point with the least sum of distances to the groups' means."""
@@ -167,7 +167,7 @@ class GroupMedian(Aggregation):
     @property
     def draw(self) -> GroupDraw:
         """How the groups are drawn."""
-        return GroupDraw(self.groups, self.drawn_by)
+        return GroupDraw(self.n_groups, self.drawn_by)
 
     def __call__(self, vectors: Floats, weights: Floats) -> Floats:
         """Return one vector of the groups' means, (groups, numbers); weights, (groups,), play no part."""
@@ -187,7 +187,7 @@ def check_aggregation(rule: object, chosen: Aggregation, *, secure: bool | None,
     if secure and not chosen.sums_only:
         raise InputError(
             f"secure=True with aggregation={chosen.name!r}: that looks at each site's vector, which a secure sum "
-            'hides; use aggregation="mean", GroupMedian(groups=…), or secure=False'
+            'hides; use aggregation="mean", GroupMedian(n_groups=…), or secure=False'
         )
     if chosen.by_pairs and not getattr(rule, "compares_updates", False):
         raise InputError(
@@ -207,4 +207,4 @@ def check_aggregation(rule: object, chosen: Aggregation, *, secure: bool | None,
             'secure=False with GroupMedian: groups hide sites in sums; for open vectors use aggregation="median"'
         )
     if share < 1:
-        raise InputError(f"share={share} with GroupMedian: groups are of all sites; use share=1")
+        raise InputError(f"participation={share} with GroupMedian: groups are of all sites; use participation=1")

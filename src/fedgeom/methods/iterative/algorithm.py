@@ -74,7 +74,7 @@ class Algorithm(TrainingRule, Method):
 
     def first_sum(self, round: int) -> int:
         """Return the number of the first sum of a round; those of training come last but for that of the test."""
-        after = sum(map(self.sums_in, range(round, self.rounds))) + (self.holdout is not None)
+        after = sum(map(self.sums_in, range(round, self.n_rounds))) + (self.holdout is not None)
         return self.n_sums - after
 
     @cached_property
@@ -88,7 +88,7 @@ class Algorithm(TrainingRule, Method):
             return None
         everyone = frozenset(names)
         found = [everyone] * self.first_sum(0)
-        for number in range(self.rounds):
+        for number in range(self.n_rounds):
             found += [frozenset(self.drawn(names, seed, number))] * self.sums_in(number)
         return found + [everyone] * (self.holdout is not None)
 
@@ -107,8 +107,8 @@ class Algorithm(TrainingRule, Method):
         drawn = self.count_drawn(sites)
         if self.masked and self.sends and drawn < min(sites, min_cohort):
             raise InputError(
-                f"share={self.share} given, which draws {drawn} of {sites} sites for a round; policies ask for "
-                f"{min_cohort} in each sum (min_cohort), so that no round could be held. Wanted share="
+                f"participation={self.participation} given, which draws {drawn} of {sites} sites for a round; policies ask for "
+                f"{min_cohort} in each sum (min_cohort), so that no round could be held. Wanted participation="
                 f"{math.ceil(100 * min_cohort / sites) / 100} or more, or min_sites={min_cohort}"
             )
 
@@ -123,16 +123,16 @@ class Algorithm(TrainingRule, Method):
 
     def plan_rounds(self, shape: Shape, state: Specimen) -> Plan:
         """Yield the rounds of training."""
-        part = self.share < 1 or self.patience is not None
+        part = self.participation < 1 or self.patience is not None
         decides = "which sites are drawn, or when patience ends" if part else ""
         if self.masked:
             yield from self._plan_sums(shape, state, decides)
             return
-        update = Update(sent=state.sent, weight=1.0, figures=(0.0,) * how_many(self.validation))
+        update = Update(sent=state.sent, weight=1.0, figures=(0.0,) * how_many(self.validation_fraction))
         yield Ask(
             lambda number: TrainOpen(round=number, given=state.given, agreed=bytes(32)),
             update,
-            times=self.rounds,
+            times=self.n_rounds,
             bound=decides,
         )
 
@@ -156,7 +156,7 @@ class Algorithm(TrainingRule, Method):
                 named = group if clustered else ()
                 return ask(round=number, given=state.given, factors=factors, agreed=bytes(32), group=named)
 
-            yield Sum(masked, state.length, times=self.rounds, bound=decides, to=group)
+            yield Sum(masked, state.length, times=self.n_rounds, bound=decides, to=group)
 
     def specimen(self, shape: Shape, classes: int) -> Specimen:
         """Return what travels in a round: shapes follow from the learner, the columns and the classes."""
@@ -165,7 +165,7 @@ class Algorithm(TrainingRule, Method):
         shared = self.shared(first)
         like = Tree(self.sent_like(shared))
         given = to_wire(Tree(self.start(shared)).select(self.gives))
-        length = Summed.of(self, like, learner.statistics).length(how_many(self.validation))
+        length = Summed.of(self, like, learner.statistics).length(how_many(self.validation_fraction))
         privacy = privacy_of(self)
         if privacy is not None:
             length = bounds(self, privacy, shared.size)["numbers"]

@@ -29,7 +29,7 @@ class Consistent(Aggregation):
 
     deviations: Literal["unit", "raw"] = "unit"
     """"raw", as printed: the weight goes to whoever moved least. "unit": each is scaled to norm 1 before weighing."""
-    mixed: Annotated[float, Between(1)] = 3.0
+    min_effective_sites: Annotated[float, Between(1)] = 3.0
     """1/Σp² is at least that: how many sites the combination really mixes. Policies may ask for more."""
     solver: Literal["exact", "line search", "printed"] = "exact"
     """"exact": the optimum of Eq. 10; "line search": Eq. 11 with the others' mean; "printed": Eq. 11 with their sum."""
@@ -52,7 +52,7 @@ class Consistent(Aggregation):
         """
         gram = cosines if lengths is None else cosines * lengths[:, None] * lengths[None, :]
         count = len(gram)
-        bound = min(max(self.mixed, mixed), float(count))
+        bound = min(max(self.min_effective_sites, mixed), float(count))
         if self.solver == "exact":
             return min_norm.least_norm(gram, mixed=bound)
         search = min_norm.frank_wolfe if self.solver == "line search" else min_norm.as_printed

@@ -195,7 +195,7 @@ class GroupedConversation(Conversation):
 
     def groups(self, number: int, state: State, chosen: tuple[str, ...]) -> list[Group]:
         """Return the drawn groups, as far as they can be summed; in the end all sites are given the same."""
-        if number >= self.rule.rounds:
+        if number >= self.rule.n_rounds:
             return super().groups(number, state, chosen)
         given, found = state.select(self.rule.gives), []
         for at in range(len(self.drawn.all)):

@@ -38,9 +38,9 @@ _COUNT, _GRADIENT = round(COUNT * 2**8), round(math.sqrt(1 - COUNT**2) * 2**8)
 def bounds(rule: TrainingRule, privacy: DP, numbers: int) -> dict[str, Any]:
     """Return what the noise of a round follows from (`fedgeom.protocols.noising.sum_noise`)."""
     if privacy.unit == "site":  # one site's change may be exchanged for any other
-        return {"sensitivity": 2.0 * FINE_ONE, "numbers": numbers, "releases": rule.rounds}
+        return {"sensitivity": 2.0 * FINE_ONE, "numbers": numbers, "releases": rule.n_rounds}
     most = math.sqrt(_COUNT**2 + _GRADIENT**2) * FINE_ONE
-    return {"sensitivity": most, "numbers": 1 + numbers, "releases": rule.rounds}
+    return {"sensitivity": most, "numbers": 1 + numbers, "releases": rule.n_rounds}
 
 
 def gradient_summand(task: Task, model: Tree, clip: float) -> Ints:
@@ -64,7 +64,7 @@ def summand(site: Any, ask: Masked, rate: float) -> tuple[Ints | BoundedVector, 
     state = site.given_state(ask.given, task)
     whole: Ints | BoundedVector
     if privacy.unit == "row":
-        asked_again(site.memory.trained, rule.rounds, asked, ask.round)
+        asked_again(site.memory.trained, rule.n_rounds, asked, ask.round)
         site.memory.trained[ask.round] = asked
         whole = gradient_summand(task, state["model"], privacy.clip)
     else:

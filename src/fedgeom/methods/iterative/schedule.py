@@ -79,14 +79,14 @@ class Warmup(Schedule):
 
     name: ClassVar[str] = "warmup"
 
-    warm: Annotated[int, Between(1)] = 5
+    warmup_rounds: Annotated[int, Between(1)] = 5
     """The rounds until the rate is reached."""
     then: Literal["constant", "cosine"] = "cosine"
     """What comes after."""
 
     def factor(self, round: int, rounds: int) -> float:
         """Return (round + 1)/(warm + 1) at first."""
-        if round < self.warm:
-            return (round + 1) / (self.warm + 1)
+        if round < self.warmup_rounds:
+            return (round + 1) / (self.warmup_rounds + 1)
         after = Constant() if self.then == "constant" else Cosine()
-        return after.factor(round - self.warm, max(rounds - self.warm, 1))
+        return after.factor(round - self.warmup_rounds, max(rounds - self.warmup_rounds, 1))

@@ -427,7 +427,7 @@ def asked_again(trained: Mapping[int, bytes], rounds: int, asked: bytes, round: 
     ``trained`` has for each round a hash of its question, ``asked`` stands for the one that came.
     """
     if round >= rounds:
-        raise ProtocolError(f"round {round + 1} was asked for; the site joined on rounds={rounds}")
+        raise ProtocolError(f"round {round + 1} was asked for; the site joined on n_rounds={rounds}")
     again = trained.get(round) == asked
     if trained and (round < max(trained) or (round in trained and not again)):
         raise ProtocolError(f"round {round + 1} is over, or was trained for another question already")

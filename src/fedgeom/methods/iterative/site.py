@@ -106,10 +106,13 @@ class TrainingSite(SummingSite[TrainingMemory]):
         faults = Collector(self.name)
         with faults.take():
             check_site(self.data, settings, self.policy)
-        rows, least = len(self.data) - int(settings.validation * len(self.data)), self.policy.min_batch
+        rows, least = (
+            len(self.data) - int(settings.validation_fraction * len(self.data)),
+            self.policy.min_batch_size,
+        )
         if settings.sends and rows < least and privacy_of(settings) is None:
             what, remedy = (
-                f"has {rows} rows to train on; its policy says min_batch = {least}",
+                f"has {rows} rows to train on; its policy says min_batch_size = {least}",
                 "leave the site out",
             )
             faults.found.append(fault(what, remedy, site=self.name, topic="rows"))
@@ -146,12 +149,12 @@ class TrainingSite(SummingSite[TrainingMemory]):
         rng = generator(self.seed, round, self.name)
         # What a site makes for itself in the end stays there: the policy has nothing to say on it.
         free = round == LAST or privacy_of(rule) is not None  # nothing of it leaves, or with noise
-        effort = rule.effort(rate, 1 if free else self.policy.min_batch)
+        effort = rule.effort(rate, 1 if free else self.policy.min_batch_size)
         return Task(learner, X, y, effort, rng, len(classes), Tree(first), rule.loss_of_rows, round)
 
     def rows_aside(self) -> npt.NDArray[np.bool_]:
         """Mark the rows that the site sets aside to watch the joint model, (rows,)."""
-        return set_aside(len(self.table), self.rule.validation, self.seed, self.name)
+        return set_aside(len(self.table), self.rule.validation_fraction, self.seed, self.name)
 
     def train(self, asked: bytes, round: int, given: Leaves, rate: float) -> tuple[State, float, Figures]:
         """Return what is sent, the site's weight, and the figures on the rows set aside.
@@ -161,7 +164,7 @@ class TrainingSite(SummingSite[TrainingMemory]):
         models of his choice learns more than the terms allow.
         """
         rule, memory = self.rule, self.memory
-        again = asked_again(memory.trained, rule.rounds, asked, round)
+        again = asked_again(memory.trained, rule.n_rounds, asked, round)
         aside = self.rows_aside()
         had = memory.before if again else memory.own
         task, own = self.task(round, rate, ~aside if aside.any() else None), from_wire(had)
@@ -198,7 +201,7 @@ class TrainingSite(SummingSite[TrainingMemory]):
         return Update(
             sent=to_wire(sent),
             weight=weight,
-            figures=tuple(figures.values(how_many(self.rule.validation)).tolist()),
+            figures=tuple(figures.values(how_many(self.rule.validation_fraction)).tolist()),
         )
 
     @answers(TrainGroup)
@@ -220,13 +223,13 @@ class TrainingSite(SummingSite[TrainingMemory]):
         learner.bind(self.data.shape[1] + self.rule.extra_columns, len(self.memory.agreement.classes))
         form = Summed.of(self.rule, sent, learner.statistics)
         whole = self.memory.agreement.rows if self.rule.counts_rows else math.fsum(ask.factors.values())
-        added = figures.values(how_many(self.rule.validation))
+        added = figures.values(how_many(self.rule.validation_fraction))
         weight, sites = weight * ask.factors[self.name], len(ask.ticket.participants)
         words, cut = form.write(sent, given, weight, whole, added, sites=sites)
         if cut:
             log.warning(
-                "site %r: %d of %d parameters changed by more than largest_change = %g in round %d and were cut off",
-                self.name, cut, len(form.packed), self.rule.largest_change, ask.round + 1,
+                "site %r: %d of %d parameters changed by more than max_abs_change = %g in round %d and were cut off",
+                self.name, cut, len(form.packed), self.rule.max_abs_change, ask.round + 1,
             )  # fmt: skip
         return self.contribute(ask, words)
 
@@ -236,13 +239,13 @@ class TrainingSite(SummingSite[TrainingMemory]):
         raised = self.rule.raised_rate
         if ask.faster and raised is None:
             raise ProtocolError("the terms of this run raise nobody's learning rate")
-        usual = self.rule.rate_in(min(ask.round, self.rule.rounds - 1))
+        usual = self.rule.rate_in(min(ask.round, self.rule.n_rounds - 1))
         return usual * raised if raised is not None and self.name in ask.faster else usual
 
     @answers(Finish)
     def finish(self, ask: Finish) -> Finished:
         """Take the last model and make it this site's own."""
-        task, own = self.task(LAST, self.rule.rate), from_wire(self.memory.own)
+        task, own = self.task(LAST, self.rule.learning_rate), from_wire(self.memory.own)
         state = self.given_state(ask.given, task)
         joint = self.joint_of(ask.given, task)
         personal = self.rule.personalise(task, state, own)

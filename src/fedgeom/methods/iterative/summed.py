@@ -117,7 +117,7 @@ class Summed:
     def check(self, found: Mean, total: Words, given: State, whole: float, sites: int) -> None:
         """Raise `ProtocolError` where a sum is larger than sites within their bounds can make it.
 
-        Packed numbers are at most ``largest_change`` times the sites' shares, which add up to the weight over the whole
+        Packed numbers are at most ``max_abs_change`` times the sites' shares, which add up to the weight over the whole
         of the weights; all others, and the weight itself, have the room of a sum of 64 bits.
         """
         words = 0 if self.packing is None else self.packing.length(len(self.packed) - self._wide)
@@ -136,7 +136,7 @@ class Summed:
         if len(change) and float(change.max()) > most:
             wrong = int(np.count_nonzero(change > most))
             raise beyond_bound(
-                f"the mean of {sites} sites' models changed by more than largest_change = {self.packing.largest:g} in "
+                f"the mean of {sites} sites' models changed by more than max_abs_change = {self.packing.largest:g} in "
                 f"{wrong} of {len(change)} numbers (by up to {change.max():.6g}), which no site within it can cause"
             )
 

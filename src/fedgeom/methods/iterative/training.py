@@ -95,7 +95,7 @@ def warn_of_cuts(sites: Sites, number: int, cut: int, largest_change: float) -> 
     if len(cuts) == 1:
         sites.notices.append(
             RunWarning(
-                f"in round {number + 1}, {cut:,} numbers of all sites changed by more than largest_change = "
+                f"in round {number + 1}, {cut:,} numbers of all sites changed by more than max_abs_change = "
                 f"{largest_change:g} and were cut off",
                 remedy="raise largest_change, lower the rate, or use bits=64, which cuts nothing off",
             )
@@ -142,7 +142,7 @@ class Conversation:
     """What asks for a masked model."""
 
     def __init__(self, rule: TrainingRule, sites: Sites):
-        self.rule, self.sites, self.figures = rule, sites, how_many(rule.validation)
+        self.rule, self.sites, self.figures = rule, sites, how_many(rule.validation_fraction)
         self.strikes: dict[str, int] = {}
         self.members: tuple[str, ...] = ()
         """The sites that were ready to train."""
@@ -194,7 +194,7 @@ class Conversation:
         """Train in rounds; return the last state, or the best where patience ran out, and the losses on the way."""
         rule, history, best = self.rule, list[float](), math.inf
         kept, waited = state, 0
-        for number in range(rule.rounds if rule.sends else 0):
+        for number in range(rule.n_rounds if rule.sends else 0):
             new, loss = self.round(number, state)
             # The loss is that of the model given out, so it tells of `state`, not of `new`.
             if not math.isnan(loss):
@@ -286,7 +286,7 @@ class Conversation:
         whole = self.whole_of(group)
         found = form.read(total.vector, group.given, whole)
         form.check(found, total.vector, group.given, whole, len(total.sites))
-        warn_of_cuts(self.sites, number, found.cut, self.rule.largest_change)
+        warn_of_cuts(self.sites, number, found.cut, self.rule.max_abs_change)
         mean = self.sent.like(found.flat)
         return Outcome(mean, total.sites, Figures.read(found.figures), weight=found.weight)
 
@@ -349,7 +349,7 @@ class Conversation:
         whole = self.agreed.rows if self.rule.counts_rows else 0.0
         sent = [came[name][0] for name in names]
         found = combined(self.rule, self.form, sent, weights, group.given, whole)
-        warn_of_cuts(self.sites, number, found.cut, self.rule.largest_change)
+        warn_of_cuts(self.sites, number, found.cut, self.rule.max_abs_change)
         return Outcome(
             self.sent.like(found.flat),
             names,
@@ -361,7 +361,7 @@ class Conversation:
     def finish(self, state: State) -> None:
         """Give every site its last model."""
         questions: dict[str, Finish] = {}
-        for group in self.groups(self.rule.rounds, state, self.members):
+        for group in self.groups(self.rule.n_rounds, state, self.members):
             questions |= dict.fromkeys(group.members, Finish(given=to_wire(group.given)))
         self.sites.ask(questions, expect=Finished)
 

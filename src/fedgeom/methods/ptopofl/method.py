@@ -71,7 +71,7 @@ class TopoConversation(Conversation):
         """Return what asks for the shapes: of rows, or of activations, for which later models must be given."""
         if self.rule.epsilon is not None:
             return DescribePrivately(round=round)
-        if self.rule.described == "rows" or state is None:
+        if self.rule.descriptor_input == "rows" or state is None:
             return Describe(round=round)
         given = to_wire(state.select(self.rule.gives))  # the consensus: all sites' shapes are of the same model
         return DescribeActivations(round=round, given=given, agreed=self.agreed.hash)
@@ -91,7 +91,7 @@ class TopoConversation(Conversation):
         if rule.track_every:
             for name in names:
                 self.history.setdefault(name, []).append(given[name].descriptor.numpy().astype(np.float64))
-            if round > rule.first_described and not self._drifted(names):
+            if round > rule.first_descriptor_round and not self._drifted(names):
                 return
         before = np.array([self.cluster[name] for name in names])
         judged = judge_shapes(rule, list(given.values()), before)
@@ -150,7 +150,7 @@ class TopoConversation(Conversation):
             if members:
                 factors = {n: self.closeness.get(n, 1.0) * self.trust.get(n, 1.0) for n in members}
                 given = Tree(model=state.get(f"cluster {label}", state["model"]))
-                if number == self.rule.rounds and getattr(self.rule, "holdout", None) is not None:
+                if number == self.rule.n_rounds and getattr(self.rule, "holdout", None) is not None:
                     given |= {CONSENSUS: state["model"]}  # what the joint model is worth is counted at the sites
                 whole = tuple(sorted(n for n, cluster in self.cluster.items() if cluster == label))
                 found.append(Group(members, given, factors, whole if self.rule.groups > 1 else ()))
@@ -221,7 +221,7 @@ class PTopoFL(TopoSettings, Algorithm):
     def published(cls, **changes: Any) -> PTopoFL:
         """Return the paper's setting for Scenarios A and B (Table 3; sites refit to the optimum in every round)."""
         paper: dict[str, Any] = {
-            "clusters": 2,
+            "n_clusters": 2,
             "solver": "exact",
             "augment": True,
             "unit_box": True,
@@ -240,7 +240,7 @@ class PTopoFL(TopoSettings, Algorithm):
 
     def plan_rounds(self, shape: Shape, state: Specimen) -> Plan:
         """Yield how sites describe the shape of their rows, and how each cluster is summed."""
-        rounds = [at for at in range(self.rounds) if self.describes and self.describes_in(at)]
+        rounds = [at for at in range(self.n_rounds) if self.describes and self.describes_in(at)]
         if rounds:
             yield from self._plan_descriptions(shape, state, len(rounds))
         yield from super().plan_rounds(shape, state)
@@ -260,7 +260,7 @@ class PTopoFL(TopoSettings, Algorithm):
         if self.epsilon is not None:
             yield Ask(lambda number: DescribePrivately(round=number), said, times=times, bound=decides)
             return
-        later = self.described != "rows"
+        later = self.descriptor_input != "rows"
         yield Ask(lambda number: Describe(round=number), said, times=1 if later else times, bound=decides)
         if later:
             yield Ask(
@@ -293,7 +293,7 @@ def mixtures(
     Empty where sums are open or sites are weighed alike, and where descriptors have noise, which nobody can foresee, or
     are of activations or of a later round.
     """
-    if method.described != "rows" or method.first_described:
+    if method.descriptor_input != "rows" or method.first_descriptor_round:
         return []
     if not (method.masked and method.weighs_sites and method.describes) or method.epsilon is not None:
         return []

@@ -59,7 +59,7 @@ class TopoSite(TrainingSite):
     def check(self, settings: TrainingRule) -> None:
         """Refuse data that the method cannot use; gudhi must be there before anything is promised."""
         assert isinstance(settings, TopoSettings)
-        self.check_work(RIPS_BYTES * settings.points**2)
+        self.check_work(RIPS_BYTES * settings.n_points**2)
         faults, private, rows = Collector(self.name), settings.epsilon is not None, len(self.data)
         with faults.take():
             super().check(settings)
@@ -84,7 +84,7 @@ class TopoSite(TrainingSite):
     def describe(self, ask: Describe) -> Description:
         """Send the descriptor, if the terms say so, and what else they need of the shape."""
         method = self.topology
-        if method.described == "rows":
+        if method.descriptor_input == "rows":
             return self._describe(ask.round, self.agreement.scaled())
         if ask.round:
             raise ProtocolError("activations are described before any training, or of a model that is given")
@@ -94,7 +94,7 @@ class TopoSite(TrainingSite):
     @answers(DescribeActivations)
     def describe_activations(self, ask: DescribeActivations) -> Description:
         """Send the descriptor of what the model that came makes of the rows, if the terms say so."""
-        if self.topology.described != "activations" or not ask.round:
+        if self.topology.descriptor_input != "activations" or not ask.round:
             raise ProtocolError(
                 "the terms of this run ask for no descriptor of a model's activations in this round"
             )
@@ -103,7 +103,7 @@ class TopoSite(TrainingSite):
         return self._describe(ask.round, self._activations(task, self.given_state(ask.given, task)["model"]))
 
     def _all_rows(self) -> Task:
-        return self.task(LAST, self.rule.rate)
+        return self.task(LAST, self.rule.learning_rate)
 
     def _activations(self, task: Task, model: Tree) -> Floats:
         """Return what the body of a model makes of all rows, (rows, d), f8."""
@@ -143,7 +143,7 @@ class TopoSite(TrainingSite):
         if not method.extra_columns:
             return rows
         if memory.shape_centre is None or memory.shape_constants is None:
-            shape = Shape.of(self.agreement.scaled(), method.points, self._rng(LAST), method.added)
+            shape = Shape.of(self.agreement.scaled(), method.n_points, self._rng(LAST), method.added)
             memory.shape_centre, memory.shape_constants = Array.of(shape.centre), Array.of(shape.constants)
         found = Shape(memory.shape_centre.numpy(), memory.shape_constants.numpy()).add_to(rows)
         return np.asarray(found, rows.dtype)

@@ -142,7 +142,7 @@ class Fourier(FeatureMap):
     """
 
     name: ClassVar[str] = "fourier"
-    count: Annotated[int, Between(1, MOST)] = 1000
+    n_components: Annotated[int, Between(1, MOST)] = 1000
     """How many features there are."""
     bandwidth: Annotated[float, POSITIVE] = 1.0
     """How wide the kernel is, beside the usual distance of two rows."""
@@ -152,7 +152,7 @@ class Fourier(FeatureMap):
 
     def width(self, columns: int | None, shape: Sequence[int]) -> int | None:
         """Return the number of features."""
-        return self.count
+        return self.n_components
 
     @property
     def mean_square(self) -> float:
@@ -161,9 +161,9 @@ class Fourier(FeatureMap):
 
     def transform(self, X: npt.NDArray[Any], ground: Ground) -> npt.NDArray[Any]:
         """Return the cosines at the frequencies that the seed draws."""
-        frequencies = normals(ground.seed, "frequencies", self.count, ground.columns)
+        frequencies = normals(ground.seed, "frequencies", self.n_components, ground.columns)
         # A Gaussian's distribution function makes its phase uniform; the last column of a wider draw would do as well.
-        phases = 2 * math.pi * _uniform(normals(ground.seed, "phases", self.count, 1)[:, 0])
+        phases = 2 * math.pi * _uniform(normals(ground.seed, "phases", self.n_components, 1)[:, 0])
         rows, spread = ground.standardised(X), ground.spread
         if self.scale == "joint":
             rows = rows * ground.scale
@@ -184,30 +184,34 @@ class Binned(FeatureMap):
     """
 
     name: ClassVar[str] = "binned"
-    bins: Annotated[int, Between(2, 64)] = 4
+    n_bins: Annotated[int, Between(2, 64)] = 4
     """Into how many bins a column is cut."""
-    group: Annotated[int, Between(1, 8)] = 2
+    group_size: Annotated[int, Between(1, 8)] = 2
     """How many columns make a group: bins to the power of these are the group's features."""
-    shuffles: Annotated[int, Between(1, 64)] = 1
+    n_shuffles: Annotated[int, Between(1, 64)] = 1
     """How often the columns are shuffled and grouped anew."""
 
     def width(self, columns: int | None, shape: Sequence[int]) -> int | None:
         """Return groups times the cells of a group."""
-        return None if columns is None else self.shuffles * -(-columns // self.group) * self.bins**self.group
+        return (
+            None
+            if columns is None
+            else self.n_shuffles * -(-columns // self.group_size) * self.n_bins**self.group_size
+        )
 
     def transform(self, X: npt.NDArray[Any], ground: Ground) -> npt.NDArray[Any]:
         """Return one-hot blocks, one for each group of each shuffle."""
         from scipy.special import ndtri  # slow to import
 
-        edges = ndtri(np.arange(1, self.bins) / self.bins)
+        edges = ndtri(np.arange(1, self.n_bins) / self.n_bins)
         found = np.searchsorted(edges, ground.standardised(X), side="right")
-        groups, cells = -(-ground.columns // self.group), self.bins**self.group
-        out = np.zeros((len(found), self.shuffles, groups, cells))
-        for shuffle in range(self.shuffles):
+        groups, cells = -(-ground.columns // self.group_size), self.n_bins**self.group_size
+        out = np.zeros((len(found), self.n_shuffles, groups, cells))
+        for shuffle in range(self.n_shuffles):
             order = np.argsort(normals(ground.seed, f"shuffle {shuffle}", 1, ground.columns)[0], kind="stable")
             places = np.zeros((len(found), groups), np.int64)
             for at, column in enumerate(order.tolist()):
-                places[:, at % groups] = places[:, at % groups] * self.bins + found[:, column]
+                places[:, at % groups] = places[:, at % groups] * self.n_bins + found[:, column]
             np.put_along_axis(out[:, shuffle], places[:, :, None], 1.0, axis=2)
         return out.reshape(len(found), -1)
 

@@ -115,10 +115,10 @@ class Ridge(RidgeSettings, Method):
         last = yield Sum(SumColumns(classes=classes), 2 * (problem.classes + 2 * problem.columns))
         if self.conv is not None:
             last = yield Sum(SumPatches(last=last), 1 + cells + cells * (cells + 1) // 2)
-            for _ in range(self.conv.rounds):
-                last = yield Sum(CountPatches(last=last), 2 * self.conv.filters)
+            for _ in range(self.conv.n_rounds):
+                last = yield Sum(CountPatches(last=last), 2 * self.conv.n_filters)
                 few = "clusters of few patches are not summed"
-                last = yield Sum(SumClusters(last=last), self.conv.filters * cells, bound=few)
+                last = yield Sum(SumClusters(last=last), self.conv.n_filters * cells, bound=few)
         return last
 
     def conduct(self, sites: Sites) -> RidgeModel:
@@ -192,7 +192,7 @@ class Ridge(RidgeSettings, Method):
         """Return the questions for sums that features of images are made from, each after the one before."""
         if self.conv is None:
             return []
-        return [SumPatches, *(CountPatches, SumClusters) * self.conv.rounds]
+        return [SumPatches, *(CountPatches, SumClusters) * self.conv.n_rounds]
 
     def _show(self, cohort: Cohort, found: Solution, results: Sequence[SumResult]) -> None:
         """Give the sites the solution, and then the sums, part by part, with which they check it."""

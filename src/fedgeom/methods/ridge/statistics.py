@@ -47,13 +47,13 @@ class FeatureProblem:
     def cells(self) -> int:
         """How many cells a patch has."""
         conv = self.settings.conv
-        return 0 if conv is None else conv.patch**2 * self.settings.shape[2]
+        return 0 if conv is None else conv.patch_size**2 * self.settings.shape[2]
 
     @property
     def steps(self) -> int:
         """How many sums the features need: moments of columns, moments of patches, two for each round."""
         conv = self.settings.conv
-        return 1 if conv is None else 2 + 2 * conv.rounds
+        return 1 if conv is None else 2 + 2 * conv.n_rounds
 
 
 class Fit(msgspec.Struct, kw_only=True):
@@ -84,7 +84,7 @@ class Fit(msgspec.Struct, kw_only=True):
             raise ProtocolError("all features are made already")
         if self.taken == 1:
             return 1 + cells + cells * (cells + 1) // 2
-        return 2 * conv.filters if self.taken % 2 == 0 else self._sizes() * cells
+        return 2 * conv.n_filters if self.taken % 2 == 0 else self._sizes() * cells
 
     def _sizes(self) -> int:
         if self.kept is None:
@@ -208,7 +208,7 @@ def _lattices(X: npt.NDArray[Any], fit: Fit, plan: FeatureProblem) -> Sequence[A
         else _each(
             X,
             lambda rows: image_features.normalised_patches(
-                rows, shape, conv.patch, conv.padding, contrast, lattice=True
+                rows, shape, conv.patch_size, conv.padding, contrast, lattice=True
             ),
         )
     )
@@ -234,7 +234,7 @@ CALIBRATED = 2000
 
 def gram_parts(settings: RidgeSettings, features: int, classes: int) -> list[Rows]:
     """Return which rows each sum of the Gram matrix has; with folds, all rows come once for each."""
-    return cuts(features, classes, settings.part) * settings.folds
+    return cuts(features, classes, settings.max_sum_length) * settings.folds
 
 
 def check_part(settings: RidgeSettings, features: int, classes: int, limit: int) -> None:

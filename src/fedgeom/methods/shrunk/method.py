@@ -58,7 +58,7 @@ class Shrunk(ShrunkSettings, Method):
         classes = yield AgreeOnScale(self)
         stack = self.stack(len(classes))
         last: Any = None
-        for _ in range(self.rounds):
+        for _ in range(self.n_rounds):
             last = yield Sum(SumTerms(last=last, agreed=bytes(32)), terms_length(stack, shape.columns))
         size = evidence_length(len(self.ridges), len(self.strengths))
         ask = SumEvidence(last=last, agreed=bytes(32))
@@ -73,7 +73,7 @@ class Shrunk(ShrunkSettings, Method):
         classes = len(agreed.classes)
         stack = self.stack(classes)
         state, last = Descent.start(*stack, agreed.columns), None
-        for _ in range(self.rounds):
+        for _ in range(self.n_rounds):
             last = cohort.sum_checked(SumTerms(last=last, agreed=agreed.hash))
             state.take(Terms.read(last.reals(SumTerms), stack, agreed.columns), ridges_of(self, stack))
         assert last is not None  # there is a round at least

@@ -75,7 +75,7 @@ class ShrunkSite(SummingSite[ShrunkMemory]):
     def _table(self) -> tuple[ShrunkSettings, Floats, Ints, Ints]:
         """Return the method, the scaled rows, their outcomes and folds: the same whenever asked."""
         y, settings = self.agreement.label_indices(), self.settings
-        fold = fold_of(y, settings.folds, self.seed, self.name)
+        fold = fold_of(y, settings.n_folds, self.seed, self.name)
         return settings, self.agreement.scaled(), told_apart(y, self._classes), fold
 
     @property
@@ -124,7 +124,7 @@ class ShrunkSite(SummingSite[ShrunkMemory]):
         self.agreement.check_agreed(ask.agreed)
         method, X, told, fold = self._table()
         state = self._descent(ask.last)
-        if state.taken != method.rounds:
+        if state.taken != method.n_rounds:
             raise ProtocolError("the evidence was asked for before all steps towards the joint models were taken")
         found, spread = gather_all(X, told, fold, state.good.numpy(), method.strengths)
         own = np.concatenate([one.flat() for one in found])
@@ -201,7 +201,7 @@ def joint_model(
     """
     w, b, weights = [], [], []
     for mine, one in zip(directions.reshape(len(evidence), -1, directions.shape[1]), evidence, strict=True):
-        found = shares(None, one, borrowed=method.borrowed, temperature=method.temperature)
+        found = shares(None, one, borrowed=method.prior_rows, temperature=method.temperature)
         kept = found[:, -1] if found[:, -1].sum() > 0 else found.sum(axis=1)
         kept = kept / kept.sum()
         w.append(kept @ mine)
@@ -226,7 +226,7 @@ def own_model(
     """
     found = []
     for at, (y, mine) in enumerate(zip(told, joint.reshape(len(told), -1, joint.shape[1]), strict=True)):
-        weights = shares(own[at], everybody[at], borrowed=method.borrowed, temperature=method.temperature)
+        weights = shares(own[at], everybody[at], borrowed=method.prior_rows, temperature=method.temperature)
         directions, intercepts = np.zeros((*weights.shape, X.shape[1])), np.zeros(weights.shape)
         for a, s in np.argwhere(weights > 1e-3):
             directions[a, s], intercepts[a, s] = personal(X, y, mine[a], float(method.strengths[s]))

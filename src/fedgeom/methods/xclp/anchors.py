@@ -49,7 +49,7 @@ class AnchorPlan:
     def of(cls, settings: XclpSettings, seed: int, floors: tuple[int, int], columns: int) -> AnchorPlan:
         """Put together what both halves know; ``floors`` are those of the policies (`Policy.class_floors`)."""
         least = max(settings.min_cell, floors[1])
-        return cls(settings.anchors, settings.rounds, least, floors[0], shared_seed(seed), columns)
+        return cls(settings.n_anchors, settings.n_rounds, least, floors[0], shared_seed(seed), columns)
 
 
 class AnchorFit(msgspec.Struct, kw_only=True):
@@ -224,7 +224,7 @@ class AnchorConversation:
 
         A, C = len(anchors), len(classes)
         pairs = A * (A + 1) // 2
-        question = SumCodes(last=self.last, nearest=self.settings.code, classes=classes)
+        question = SumCodes(last=self.last, nearest=self.settings.n_nearest, classes=classes)
         found = self.cohort.sum_reals(question, length=codes_length(A, C))
         gram = np.zeros((A, A))
         gram[np.triu_indices(A)] = found[:pairs]
@@ -262,19 +262,19 @@ class ThroughAnchors(Steps):
 
     def steps(self, shape: Shape, private: bool) -> Plan:
         """Yield the sums: of the rows, in turn the sizes of cells and the sums over them, and of the codes."""
-        cells = kept = self.settings.anchors if shape.known else 1
+        cells = kept = self.settings.n_anchors if shape.known else 1
         if self.rows:  # a cell with fewer is not kept
             kept = min(cells, max(self.rows // self.settings.min_cell, 1))
         more: dict[str, Any] = {"to": self.to, "remedy": FEWER}
         last = yield Sum(SumRows(features=self.features), 1 + self.columns, bound=self.bound, **more)
         decides = self.bound
         work = 1e-9 * shape.rows * self.columns * cells
-        for _ in range(self.settings.rounds):
+        for _ in range(self.settings.n_rounds):
             last = yield Sum(CountCells(last=last), 2 * cells, bound=decides, work=work, **more)
             decides = f"{SIZES}; {self.bound}" if self.bound else SIZES
             last = yield Sum(SumCells(last=last), kept * (1 + self.columns), bound=decides, work=work, **more)
             cells = min(cells, 2 * kept)
-        codes = SumCodes(last=last, nearest=self.settings.code, classes=self.classes)
+        codes = SumCodes(last=last, nearest=self.settings.n_nearest, classes=self.classes)
         yield Sum(codes, codes_length(kept, len(self.classes)), bound=decides, work=work, **more)
         return kept
 
@@ -333,7 +333,7 @@ class Anchors(XclpPart[AnchorsMemory]):
         """Add up ZᵀZ, ZᵀY and the class counts."""
         from fedgeom.geometry.graphs.anchors import codes  # scipy.sparse: slow to import
 
-        self.keep_to(code=ask.nearest)
+        self.keep_to(n_nearest=ask.nearest)
         self.names.check_agreed(ask.classes)
         anchors = self._take(ask.last).finished(self.plan)
         count, names = len(anchors), len(ask.classes)

@@ -125,7 +125,7 @@ class Propagation:
         talk = AnchorConversation(settings, cohort, self.columns, self.features)
         anchors = talk.fit()
         scores, counts = talk.scores(anchors, classes)
-        model = XclpModel(classes, anchors, scores, counts, settings.variant, settings.code)
+        model = XclpModel(classes, anchors, scores, counts, settings.variant, settings.n_nearest)
         read = ReadModel(model=model.to_bytes(), reading=self._reading(counts), round=self.number)
         summed = len(cohort.left)
         told = cohort.sites.ask(read, of=cohort.left, expect=ModelRead)
@@ -334,7 +334,7 @@ class Propagate(Steps):
         """Return a model as large as that of so many anchors."""
         count = len(self.classes)
         blank = (np.zeros((anchors, columns)), np.zeros((anchors, count)), np.zeros(count))
-        return XclpModel(self.classes, *blank, self.settings.variant, self.settings.code).to_bytes()
+        return XclpModel(self.classes, *blank, self.settings.variant, self.settings.n_nearest).to_bytes()
 
 
 def _without_labels(group: int, names: Sequence[str], why: Exception) -> RunWarning:

@@ -143,7 +143,7 @@ PAIR_SECONDS: Mapping[Comparison, float] = {
 def smaller_messages(settings: XclpSettings) -> str:
     """Say what makes the messages of a comparison smaller."""
     return (
-        f'take graph="anchors", whose messages do not grow with the rows; or fewer bits than {settings.bits:,}, or '
+        f'take graph="anchors", whose messages do not grow with the rows; or fewer bits than {settings.hash_bits:,}, or '
         "fewer rows, or groups of sites (groups)"
     )
 
@@ -199,7 +199,7 @@ class Comparisons(Steps):
     def _dealt(self, shape: Shape) -> Plan:
         """Yield the questions as pairs are dealt to waves."""
         rows = self.rows
-        how = self.settings.hamming, self.settings.bits
+        how = self.settings.hamming, self.settings.hash_bits
         for number, wave in enumerate(plan_waves(*how, rows)):
             turns = {
                 me: {you: turns_of(*how, me, rows[me], you, rows[you]) for you in partners}
@@ -229,7 +229,7 @@ class Comparisons(Steps):
         most = max(self.rows.values())
         others = len(self.rows) - 1
         letters = [
-            SEAL_BYTES + size for size in _letter_sizes(self.settings.hamming, most, most, self.settings.bits)
+            SEAL_BYTES + size for size in _letter_sizes(self.settings.hamming, most, most, self.settings.hash_bits)
         ]
         name = max(map(text_size, self.rows))
         entries = [name + bytes_size(size) for size in letters]
@@ -272,7 +272,7 @@ class Comparisons(Steps):
 
     def _seconds(self, pairs: float) -> float:
         """Return how long a site computes to compare so many pairs of rows."""
-        return PAIR_SECONDS[self.settings.hamming] * self.settings.bits * pairs
+        return PAIR_SECONDS[self.settings.hamming] * self.settings.hash_bits * pairs
 
     def _told(self, me: str, partners: Sequence[str]) -> float:
         """Return the bytes of the partners' rows, and of who they are in this wave, where these are not all."""
@@ -306,7 +306,12 @@ _TILE = 2048
 def hashing_of(settings: XclpSettings, seed: int) -> Hashing:
     """Return how rows are hashed in a run with this seed."""
     projection = b"" if settings.hidden_projection else shared_seed(seed)
-    return Hashing(bits=settings.bits, flip=float(settings.flip), comparison=settings.hamming, seed=projection)
+    return Hashing(
+        bits=settings.hash_bits,
+        flip=float(settings.flip_probability),
+        comparison=settings.hamming,
+        seed=projection,
+    )
 
 
 def comparison(name: str, *, masked: bool) -> Variant:
@@ -317,7 +322,7 @@ def comparison(name: str, *, masked: bool) -> Variant:
 def compare(settings: XclpSettings, cohort: Cohort, rows: dict[str, int], round: int = 0) -> Distances:
     """Let every two sites compare their rows; return the distances by pair, the one who asked first."""
     talk = _Comparison(settings, cohort, rows, hashing_of(settings, cohort.sites.seed), round)
-    for number, wave in enumerate(plan_waves(settings.hamming, settings.bits, rows)):
+    for number, wave in enumerate(plan_waves(settings.hamming, settings.hash_bits, rows)):
         talk.hold(number, wave)
     return talk.distances()
 
@@ -380,7 +385,7 @@ class _Comparison:
         if not asks_first(name, partner):
             (asker, one), (helper, two) = (helper, two), (asker, one)
         group = comparison(self._settings.hamming, masked=self._sites.masked).group
-        self._found[asker, helper] = open_shares(one, two, self._settings.bits, group).astype(np.uint16)
+        self._found[asker, helper] = open_shares(one, two, self._settings.hash_bits, group).astype(np.uint16)
 
     def distances(self) -> Distances:
         """Return the distances between the sites that are left, by pair, the one who asked first."""
@@ -405,8 +410,12 @@ def neighbour_graph(settings: XclpSettings, distances: Distances, places: Places
         for i in range(0, H.shape[0], _TILE):
             for j in range(i if one == other else 0, H.shape[1], _TILE):  # a diagonal block counts for both halves
                 tile = H[i : i + _TILE, j : j + _TILE]
-                true = debias(tile, settings.bits, settings.flip) if settings.flip else tile
-                found.add(places[one][0] + i, places[other][0] + j, cosine_from_hamming(true, settings.bits))
+                true = (
+                    debias(tile, settings.hash_bits, settings.flip_probability)
+                    if settings.flip_probability
+                    else tile
+                )
+                found.add(places[one][0] + i, places[other][0] + j, cosine_from_hamming(true, settings.hash_bits))
     return normalise(found.graph(power=setting.power))
 
 
@@ -496,8 +505,8 @@ class Comparing(XclpPart[ComparingMemory]):
         from fedgeom.geometry.graphs.lsh import flip_bits, hash_bits  # scipy.sparse: slow to import
 
         self.keep_to(
-            bits=hashing.bits,
-            flip=hashing.flip,
+            hash_bits=hashing.bits,
+            flip_probability=hashing.flip,
             hamming=hashing.comparison,
             hidden_projection=not hashing.seed,  # with a projection of its own a coordinator could look for rows
         )
@@ -574,8 +583,8 @@ class Comparing(XclpPart[ComparingMemory]):
     def _check_hashing(self, hashing: Hashing) -> None:
         """Refuse to hash in another way than the site joined on, or than before: it could disclose more."""
         self.keep_to(
-            bits=hashing.bits,
-            flip=hashing.flip,
+            hash_bits=hashing.bits,
+            flip_probability=hashing.flip,
             hamming=hashing.comparison,
             hidden_projection=not hashing.seed,
         )

@@ -49,7 +49,7 @@ class XCLP(XclpSettings, Method):
     def suggested(cls, sites: Sequence[SiteData]) -> dict[str, Any]:
         """Comparing all pairs of many rows takes long: many go through anchors."""
         rows = sum(map(len, sites))
-        return {"graph": "anchors", "anchors": min(300, rows // 10)} if rows > MANY_ROWS else {}
+        return {"graph": "anchors", "n_anchors": min(300, rows // 10)} if rows > MANY_ROWS else {}
 
     def check_together(self, sites: Sequence[SiteData]) -> None:
         """Refuse sites whose tables do not fit together, before anything is sent."""

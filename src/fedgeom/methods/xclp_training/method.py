@@ -105,7 +105,7 @@ class XCLPTraining(XclpTrainingSettings, Algorithm):
         planned = self.n_sums
         if planned > MOST_PLANNED:
             raise InputError(
-                f"{planned:,} secure sums follow from rounds={self.rounds}, every={self.every} and the steps of the "
+                f"{planned:,} secure sums follow from n_rounds={self.n_rounds}, relabel_every={self.relabel_every} and the steps of the "
                 f"propagation; wanted at most {MOST_PLANNED:,}: let labels spread in fewer rounds (every=…), in fewer "
                 "steps, or train for fewer rounds"
             )
@@ -117,8 +117,8 @@ class XCLPTraining(XclpTrainingSettings, Algorithm):
         spreading = self._plan_spreading(shape)
         drawn = shape.known and self.count_drawn(shape.n_sites) < shape.n_sites
         bound = DRAWN if drawn or self.patience is not None else ""
-        starts = [number for number in range(self.rounds) if drawn or self.spreads_in(number)]
-        for first, end in itertools.pairwise(sorted({0, *starts, self.rounds})):
+        starts = [number for number in range(self.n_rounds) if drawn or self.spreads_in(number)]
+        for first, end in itertools.pairwise(sorted({0, *starts, self.n_rounds})):
             sites = self.drawn(shape.sites, shape.seed, first) if drawn else None
             if spreading is not None and self.spreads_in(first):
                 embed = Embed(round=first, given=state.given, agreed=bytes(32))
@@ -143,7 +143,7 @@ class XCLPTraining(XclpTrainingSettings, Algorithm):
     def _labelled(self, table: SiteData, seed: int) -> int:
         """Return how many rows of a site have a label that spreads: those that watch the loss have none."""
         count = int(np.sum(is_labelled(table.y)))
-        return count - int(set_aside(count, self.validation, seed, table.name).sum())
+        return count - int(set_aside(count, self.validation_fraction, seed, table.name).sum())
 
     def sums_in(self, round: int) -> int:
         """Return how many of the planned sums belong to a round: those of the propagation and of the models."""
@@ -163,16 +163,16 @@ class XCLPTraining(XclpTrainingSettings, Algorithm):
     def published(cls, **changes: Any) -> XCLPTraining:
         """Return the paper's setting (Appendix A.2), with Algorithm 1 over pairs and 500 rounds, of its 1,500."""
         paper: dict[str, Any] = {
-            "rounds": 500,
+            "n_rounds": 500,
             "epochs": 5,
-            "batch": 100,
-            "rate": 0.1,
+            "batch_size": 100,
+            "learning_rate": 0.1,
             "schedule": "cosine",
             "network": "convnet",
             "shape": (3, 32, 32),
             "optimizer": {"name": "sgd", "weight_decay": 2e-4},
             "augmentation": "crops",
-            "share": 0.05,
+            "participation": 0.05,
             "labels": {"name": "xclp", "graph": "pairs", "variant": "paper", "confidence": "entropy"},
         }
         return cls(**(paper | changes))

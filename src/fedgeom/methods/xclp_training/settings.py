@@ -93,7 +93,7 @@ class Engine(Choice):
 
     def rule(self, settings: TrainingRule) -> Algorithm:
         """Return the algorithm with the settings of the run: those that say something, and its own for the others."""
-        found: type[Algorithm] = METHODS.find(self.algorithm, what="engine")
+        found: type[Algorithm] = METHODS.find(self.algorithm, what="algorithm")
         terms, usual = settings.terms(), TrainingRule().terms()
         said = {name: getattr(settings, name) for name in COMMON if terms[name] != usual[name]}
         return found(**said, **dict(self.own))
@@ -122,17 +122,17 @@ class XclpTrainingSettings(TrainingRule):
 
     may_rest: ClassVar[bool] = True
 
-    engine: EngineOrName = "fedavg"
+    algorithm: EngineOrName = "fedavg"
     """The algorithm that trains: any of the table by its name, or a table of its name and own settings."""
     labels: LabelsOrName = "xclp"
     """Where pseudo-labels come from: "xclp" (FromXCLP(…)), "site" (each site's own graph), "network" (the joint model's
     predictions), "none" (labelled rows only)."""
-    every: Annotated[int, Between(1, MOST_ROUNDS)] = 1
+    relabel_every: Annotated[int, Between(1, MOST_ROUNDS)] = 1
     """Labels spread anew in every so many rounds; in between sites keep those they have."""
-    warm: Annotated[int, Between(0, MOST_ROUNDS)] | None = None
+    warmup_rounds: Annotated[int, Between(0, MOST_ROUNDS)] | None = None
     """The first rounds train on labelled rows only, as features of an untrained network say little. None: a third of
     the rounds."""
-    halves: bool = True
+    half_labelled: bool = True
     """Whether one half of each batch has labels of its own and the other half pseudo-labels, as published."""
     labelled_sites: tuple[str, ...] = ()
     """The sites that are known to have labels. Where a share of the sites is drawn, as large a share of these is."""
@@ -141,16 +141,16 @@ class XclpTrainingSettings(TrainingRule):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        engine: Any = self.engine
+        engine: Any = self.algorithm
         rule = engine.rule(self)
         object.__setattr__(self, "_rule", rule)
         for name in COMMON:  # what the algorithm settles for itself, such as its head and loss
             object.__setattr__(self, name, getattr(rule, name))
         for name in BRANCHES:
             object.__setattr__(self, name, getattr(rule, name))
-        if self.first_spread >= self.rounds:
+        if self.first_spread >= self.n_rounds:
             raise InputError(
-                f"warm={self.warm} of rounds={self.rounds} given; wanted fewer, or labels never spread"
+                f"warmup_rounds={self.warmup_rounds} of n_rounds={self.n_rounds} given; wanted fewer, or labels never spread"
             )
 
     @property
@@ -173,11 +173,11 @@ class XclpTrainingSettings(TrainingRule):
     @property
     def first_spread(self) -> int:
         """The first round, from 0, that trains on pseudo-labels."""
-        return self.rounds // 3 if self.warm is None else self.warm
+        return self.n_rounds // 3 if self.warmup_rounds is None else self.warmup_rounds
 
     def labels_in(self, round: int) -> bool:
         """Whether sites get pseudo-labels before they train in this round."""
-        return self.first_spread <= round < self.rounds and (round - self.first_spread) % self.every == 0
+        return self.first_spread <= round < self.n_rounds and (round - self.first_spread) % self.relabel_every == 0
 
     def spreads_in(self, round: int) -> bool:
         """Whether labels spread over all sites of this round."""

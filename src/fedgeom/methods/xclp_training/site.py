@@ -54,7 +54,7 @@ class HalvedEffort(Effort):
 
     def _halves(self, rows: int) -> tuple[Rows, Rows, int] | None:
         """Return the labelled rows, the others, and how many of each are in a step; None where nothing is halved."""
-        mask, batch = self.labelled, self.batch
+        mask, batch = self.labelled, self.batch_size
         usual = mask is None or batch is None or self.only is not None or self.sampling != "shuffled"
         if usual or mask is None or batch is None or len(mask) != rows:  # a part of the rows is a task of its own
             return None
@@ -264,7 +264,7 @@ class XclpTrainingSite(TrainingSite):
         """Mark the rows that watch the loss: some of those with a label, whose labels then spread nowhere."""
         labelled = np.flatnonzero(without_labels(self.data.y, self.memory.names.rare) != "")
         aside = np.zeros(len(self.data), bool)
-        aside[labelled[set_aside(len(labelled), self.rule.validation, self.seed, self.name)]] = True
+        aside[labelled[set_aside(len(labelled), self.rule.validation_fraction, self.seed, self.name)]] = True
         return aside
 
     def train(self, asked: bytes, round: int, given: Leaves, rate: float) -> tuple[State, float, Figures]:
@@ -304,8 +304,8 @@ class XclpTrainingSite(TrainingSite):
         likely = (found.codes >= 0) & ~own & (found.weights > 0) & (round >= rule.first_spread)
         use = inside & (own | likely)
         weights = np.where(own, 1.0, np.where(likely, found.weights, 0.0))[use]
-        effort = rule.effort(rate, 1 if round == LAST else self.policy.min_batch)
-        if rule.halves:
+        effort = rule.effort(rate, 1 if round == LAST else self.policy.min_batch_size)
+        if rule.half_labelled:
             effort = HalvedEffort(**vars(effort) | {"labelled": own[use]})
         return replace(
             task,

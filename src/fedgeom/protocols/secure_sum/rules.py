@@ -235,8 +235,8 @@ ROOM = 2**62
 
 
 def bound_of(settings: Any) -> float | None:
-    """Return the terms' bound of a real number of one site (``largest_entry``); None: what a sum has room for."""
-    found: float | None = getattr(settings, "largest_entry", None)
+    """Return the terms' bound of a real number of one site (``max_abs_value``); None: what a sum has room for."""
+    found: float | None = getattr(settings, "max_abs_value", None)
     return found
 
 
@@ -251,7 +251,7 @@ def bounded(ask: SumQuestion, values: npt.NDArray[Any], largest: float | None, s
     if largest is not None and values.size and (values.max() > largest or values.min() < -largest):
         cut = int(np.count_nonzero(np.abs(values) > largest))
         log.warning(
-            "site %r: %d of %d numbers for %r are larger than largest_entry = %g and were cut off",
+            "site %r: %d of %d numbers for %r are larger than max_abs_value = %g and were cut off",
             site, cut, values.size, ask.kind, largest,
         )  # fmt: skip
     return to_fixed(values, fraction_bits=digits, sites=len(ask.ticket.participants), largest=largest)
@@ -291,7 +291,7 @@ def beyond_bound(what: str) -> ProtocolError:
     return ProtocolError(
         f"{what}. A site added what the terms do not allow, or its answer was changed on the way; masks hide which. "
         "Nothing was learnt from this sum. Run again without sites you doubt, or with "
-        "aggregation=GroupMedian(groups=…), which such a site spoils one group of"
+        "aggregation=GroupMedian(n_groups=…), which such a site spoils one group of"
     )
 
 

@@ -91,6 +91,6 @@ class LocalOnly(Algorithm):
     def personalise(self, task: Task, given: State, own: State) -> Tree:
         """Train on the site's own rows alone."""
         w = given["model"]
-        for round in range(1 if self.solver == "exact" else self.rounds):
-            w = task.fit(w, rate=self.rate_in(round))
+        for round in range(1 if self.solver == "exact" else self.n_rounds):
+            w = task.fit(w, learning_rate=self.rate_in(round))
         return Tree(w)

@@ -115,8 +115,8 @@ class SphereFed(Algorithm):
             return
         if not isinstance(self.head, Orthonormal) or self.network is None:
             raise InputError('calibration=True fits the head "orthonormal" of a network; another was given')
-        if self.rounds < 2:
-            raise InputError("calibration=True takes the last round; give rounds=2 or more")
+        if self.n_rounds < 2:
+            raise InputError("calibration=True takes the last round; give n_rounds=2 or more")
         object.__setattr__(self, "head", replace(self.head, fitted=True))
 
     @property
@@ -137,7 +137,7 @@ class SphereFed(Algorithm):
             return super().local(task, given, own)
         w = given["model"]
         blank = self.sent_like(w)
-        if task.round < self.rounds - 1:
+        if task.round < self.n_rounds - 1:
             return blank | {"model": task.fit(w, frozen=(HEAD,))}
         Z = unit_rows(task.features(w))
         # A site counts by its rows already where weights are rows; then it sends means.
@@ -146,7 +146,7 @@ class SphereFed(Algorithm):
 
     def combine(self, state: State, mean: State, round: Round) -> State:
         """Take the mean of the bodies, or after the last round solve for the head."""
-        if not self.calibration or round.number < self.rounds - 1:
+        if not self.calibration or round.number < self.n_rounds - 1:
             return super().combine(state, mean, round)
         gram, cross = np.asarray(mean["gram"], np.float64), np.asarray(mean["cross"], np.float64)
         size = len(gram)

@@ -61,32 +61,34 @@ class PFedMe(Algorithm):
     """R: how often the copy moves in a round."""
     inner_steps: Annotated[int, Between(1)] = 5
     """K: gradient steps for each θ."""
-    outer_rate: Annotated[float, POSITIVE] = 0.05
+    outer_learning_rate: Annotated[float, POSITIVE] = 0.05
     """η: how fast the copy follows; ηλ ≤ 1 for stability."""
-    inner_rate: Annotated[float, POSITIVE] = 0.05
+    inner_learning_rate: Annotated[float, POSITIVE] = 0.05
     """The rate of the gradient steps for θ."""
     beta: Annotated[float, POSITIVE] = 1.0
     """β: how far the joint model moves towards the mean copy."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.outer_rate * self.lam <= 1:
-            raise InputError(f"lam={self.lam}, outer_rate={self.outer_rate} given; wanted 0 < outer_rate·lam ≤ 1")
+        if not self.outer_learning_rate * self.lam <= 1:
+            raise InputError(
+                f"lam={self.lam}, outer_learning_rate={self.outer_learning_rate} given; wanted 0 < outer_learning_rate·lam ≤ 1"
+            )
 
     def local(self, task: Task, given: State, own: State) -> State:
         """Move the site's copy after its personal models."""
         copy = given["model"].copy()
         for _ in range(self.local_rounds):
             theta = self._envelope(task, copy)
-            copy = copy - self.outer_rate * self.lam * (copy - theta)
+            copy = copy - self.outer_learning_rate * self.lam * (copy - theta)
         own["personal"] = theta
         return Tree(model=copy)
 
     def _envelope(self, task: Task, copy: Tree) -> Tree:
-        size = task.effort.batch_size(task.rows)
+        size = task.effort.step_rows(task.rows)
         rows = np.sort(task.rng.choice(task.rows, size, replace=False))
         objective = Objective(strength=self.lam, centre=copy)
-        return task.fit(copy, objective, steps=self.inner_steps, only=rows, rate=self.inner_rate)
+        return task.fit(copy, objective, steps=self.inner_steps, only=rows, learning_rate=self.inner_learning_rate)
 
     def combine(self, state: State, mean: State, round: Round) -> State:
         """Move the joint model towards the mean copy."""
@@ -98,8 +100,8 @@ class PFedMe(Algorithm):
             given["model"],
             Objective(strength=self.lam, centre=given["model"]),
             steps=self.local_rounds * self.inner_steps,
-            batch=None,
-            rate=self.inner_rate,
+            batch_size=None,
+            learning_rate=self.inner_learning_rate,
         )
 
     def own_model(self, task: Task, given: State, sent: State, own: State) -> Tree:

@@ -76,7 +76,7 @@ class Scaffold(Algorithm):
 
     weights: Literal["rows", "sites"] = "sites"
     """The published algorithm counts every site the same."""
-    server_rate: Annotated[float, POSITIVE] = 1.0
+    server_learning_rate: Annotated[float, POSITIVE] = 1.0
     """η_g: how far the joint model moves along the mean change."""
 
     def start(self, model: Tree) -> State:
@@ -88,10 +88,12 @@ class Scaffold(Algorithm):
         x, c = given["model"], given["variate"]
         mine = own.get("variate", x.zeros())
         y = task.fit(x, Objective(linear=c - mine))
-        own["variate"] = mine - c + (x - y) / (task.effort.optimizer.counted(task.steps) * task.effort.rate)
+        own["variate"] = (
+            mine - c + (x - y) / (task.effort.optimizer.counted(task.steps) * task.effort.learning_rate)
+        )
         return Tree(model=y - x, variate=own["variate"] - mine)
 
     def combine(self, state: State, mean: State, round: Round) -> State:
         """Move model and variate; the variate by the share |S|/N of the sites that took part."""
-        model = state["model"] + self.server_rate * mean["model"]
+        model = state["model"] + self.server_learning_rate * mean["model"]
         return Tree(model=model, variate=state["variate"] + round.share * mean["variate"])

@@ -99,7 +99,9 @@ class Learner(ABC):
         weights = objective.row_weights
         for rows in effort.batches(len(X), rng, y):
             gradient = self._weighed(shape.like(w), X[rows], y[rows], None if weights is None else weights[rows])
-            w = w - effort.rate * step(gradient if objective.plain else gradient + terms.gradient(w), effort, free)
+            w = w - effort.learning_rate * step(
+                gradient if objective.plain else gradient + terms.gradient(w), effort, free
+            )
         return shape.like(w)
 
     def _weighed(self, parameters: Parameters, X: Floats, y: Ints, weights: Floats | None) -> Floats:

@@ -98,7 +98,9 @@ class Logistic(Learner):
             # A minibatch sees the penalty of the whole site, so that the steps descend the same objective.
             count = None if weights is None else weights[at]
             gradient = self._flat_gradient(views, X[at], y[at], rows, count)
-            w -= effort.rate * step(gradient if objective.plain else gradient + terms.gradient(w), effort, free)
+            w -= effort.learning_rate * step(
+                gradient if objective.plain else gradient + terms.gradient(w), effort, free
+            )
         return shape.like(w)
 
     def _solve(

@@ -188,7 +188,7 @@ class TorchLearner(Learner):
             flat.train(objective.frozen)
             linear, centre = flat.flat(objective.linear), flat.flat(objective.centre)
             held = [(flat.spans[name], flat.vector.data[flat.spans[name]].clone()) for name in objective.frozen]
-            steps = effort.optimizer.build([flat.vector], effort.rate)
+            steps = effort.optimizer.build([flat.vector], effort.learning_rate)
             batch_of = self._batches(parameters, X, y, objective, effort, seed)
             for at in effort.batches(len(X), rng, y):
                 flat.gradient.zero_()
@@ -200,9 +200,9 @@ class TorchLearner(Learner):
                     if objective.strength:
                         away = flat.vector if centre is None else flat.vector - centre
                         flat.gradient.add_(away, alpha=objective.strength)
-                    if effort.clip is not None:
-                        torch.nn.utils.clip_grad_norm_([flat.vector], effort.clip)
-                    moved = flat.on_ball(effort.rate)
+                    if effort.max_grad_norm is not None:
+                        torch.nn.utils.clip_grad_norm_([flat.vector], effort.max_grad_norm)
+                    moved = flat.on_ball(effort.learning_rate)
                     steps.step()
                     # Points of the ball go their own way; the terms, momentum and decay would move frozen arrays.
                     for span, wanted in (*moved, *held):
