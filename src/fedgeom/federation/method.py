@@ -22,7 +22,7 @@ from fedgeom.federation.plan import Plan, Shape
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.privacy import check_private
 from fedgeom.federation.results import RunWarning
-from fedgeom.federation.settings import Documentation, Settings
+from fedgeom.federation.settings import Documentation, Settings, is_called_now
 from fedgeom.federation.site import Site
 from fedgeom.federation.steps import Step, check_order, read_steps
 from fedgeom.registry import Registry, did_you_mean
@@ -228,5 +228,8 @@ def _no_setting(cls: type[Method], name: str, value: Any, known: Sequence[str]) 
         )
     if name == "privacy":
         return no_bound(cls)
+    now = is_called_now(name, known)
+    if now:
+        return f"{cls.__name__} has no setting {name!r}; {now}"
     hint = did_you_mean(name, known)
     return f"{cls.__name__} has no setting {name!r}; it has {', '.join(known)}{'.' if hint else ''}{hint}"

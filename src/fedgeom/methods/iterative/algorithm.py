@@ -107,8 +107,8 @@ class Algorithm(TrainingRule, Method):
         drawn = self.count_drawn(sites)
         if self.masked and self.sends and drawn < min(sites, min_cohort):
             raise InputError(
-                f"participation={self.participation} given, which draws {drawn} of {sites} sites for a round; policies ask for "
-                f"{min_cohort} in each sum (min_cohort), so that no round could be held. Wanted participation="
+                f"participation={self.participation} given, which draws {drawn} of {sites} sites for a round; policies "
+                f"ask for {min_cohort} in each sum (min_cohort), so that no round could be held. Wanted participation="
                 f"{math.ceil(100 * min_cohort / sites) / 100} or more, or min_sites={min_cohort}"
             )
 

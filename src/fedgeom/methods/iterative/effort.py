@@ -48,7 +48,7 @@ class NoAugmentation(Augmentation):
 
 @dataclass(frozen=True)
 class Crops(Augmentation):
-    """Each image is moved by up to ``pad`` pixels, with zeros at the edge, and mirrored or not."""
+    """Each image is moved by up to ``padding`` pixels, with zeros at the edge, and mirrored or not."""
 
     name: ClassVar[str] = "crops"
 
@@ -131,8 +131,8 @@ class Effort:
     only: npt.NDArray[np.int64] | None = None
     """(rows,): the rows that every step looks at, instead of batches."""
     least: int = 1
-    """The fewest rows of a step that the site's policy allows (``min_batch_size``). A last batch with fewer is joined to the
-    one before it; with fewer rows in all, the site does not train."""
+    """The fewest rows of a step that the site's policy allows (``min_batch_size``). A last batch with fewer is joined to
+    the one before it; with fewer rows in all, the site does not train."""
 
     optimizer: Optimizer = field(default_factory=SGD)
     """How steps follow from gradients."""
@@ -189,7 +189,7 @@ class Effort:
             )
 
     def shortened(self, gradient: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """Return a gradient, (numbers,), that is no longer than ``clip``."""
+        """Return a gradient, (numbers,), that is no longer than ``max_grad_norm``."""
         if self.max_grad_norm is None:
             return gradient
         norm = float(np.linalg.norm(gradient))

@@ -47,7 +47,8 @@ class NetworkSettings:
     """A network, its head and loss, and how it is trained."""
 
     network: NetworkOrName | None = None
-    """A network that comes along, instead of a learner: "mlp", "lenet", "convnet", "resnet8", LeNet(embedding_dim=20)."""
+    """A network that comes along, instead of a learner: "mlp", "lenet", "convnet", "resnet8",
+    LeNet(embedding_dim=20)."""
     head: HeadOrName = Linear.name
     """What the network's features become scores by: "linear", "orthonormal", …"""
     loss: LossOrName = CrossEntropy.name
@@ -62,7 +63,8 @@ class NetworkSettings:
     sampling: Literal["shuffled", "balanced"] = "shuffled"
     """"balanced": rows are drawn so that all classes of a site come equally often."""
     augmentation: AugmentationOrName = "none"
-    """How rows are changed before a step: "none", Crops(padding=4, flip_probability=0.5) for images, Mixed(0.5): mixed two by two."""
+    """How rows are changed before a step: "none", Crops(padding=4, flip_probability=0.5) for images, Mixed(0.5): mixed
+    two by two."""
 
     @property
     def loss_of_rows(self) -> Loss:

@@ -95,7 +95,8 @@ class TopoSettings(TrainingRule):
             )
         if self.first_descriptor_round >= self.n_rounds:
             raise InputError(
-                f"first_descriptor_round={self.first_descriptor_round} given with n_rounds={self.n_rounds}; wanted a round that comes"
+                f"first_descriptor_round={self.first_descriptor_round} given with n_rounds={self.n_rounds}; wanted a "
+                "round that comes"
             )
 
     @property

@@ -33,7 +33,7 @@ class XCLP(XclpSettings, Method):
     """Sites compare their rows in secret, the coordinator builds a graph, and labels spread over it.
 
     A site's labels never leave it, and only it learns the labels of its own rows. The coordinator learns the
-    angles between all rows: see docs/xclp.md for what that reveals, and ``flip`` to blur it.
+    angles between all rows: see docs/xclp.md for what that reveals, and ``flip_probability`` to blur it.
     """
 
     name: ClassVar[str] = "xclp"

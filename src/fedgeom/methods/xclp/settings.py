@@ -77,8 +77,8 @@ class XclpSettings(Settings):
             )
         if self.n_groups is not None and self.graph == "anchors":
             raise InputError(
-                f'n_groups={self.n_groups} with graph="anchors" given: through anchors there are no pairs to save; leave '
-                'groups away, or take graph="pairs"'
+                f'n_groups={self.n_groups} with graph="anchors" given: through anchors there are no pairs to '
+                'save; leave n_groups away, or take graph="pairs"'
             )
 
     @property

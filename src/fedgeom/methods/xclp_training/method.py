@@ -105,9 +105,9 @@ class XCLPTraining(XclpTrainingSettings, Algorithm):
         planned = self.n_sums
         if planned > MOST_PLANNED:
             raise InputError(
-                f"{planned:,} secure sums follow from n_rounds={self.n_rounds}, relabel_every={self.relabel_every} and the steps of the "
-                f"propagation; wanted at most {MOST_PLANNED:,}: let labels spread in fewer rounds (every=…), in fewer "
-                "steps, or train for fewer rounds"
+                f"{planned:,} secure sums follow from n_rounds={self.n_rounds}, relabel_every={self.relabel_every} "
+                f"and the steps of the propagation; wanted at most {MOST_PLANNED:,}: let labels spread in fewer rounds "
+                "(a larger relabel_every), in fewer steps, or train for fewer rounds"
             )
 
     def plan_rounds(self, shape: Shape, state: Specimen) -> Plan:

@@ -25,14 +25,14 @@ from fedgeom.methods.xclp_training.pseudo import FromXCLP, PseudoLabels
 COMMON = tuple(field.name for field in fields(TrainingRule))
 """The settings that all algorithms share: they are those of the run."""
 ELSEWHERE = ("privacy",)
-"""Settings of some algorithms that are promises about a whole run, which an engine cannot give."""
+"""Settings of some algorithms that are promises about a whole run, which an algorithm inside another method cannot give."""
 
 
 @dataclass(frozen=True)
 class Engine(Choice):
     """An algorithm by its name, with its own settings: "fedavg", {"name": "fedprox", "mu": 0.1}, FedProx(mu=0.1)."""
 
-    kind: ClassVar[str] = "engine"
+    kind: ClassVar[str] = "algorithm"
     wanted: ClassVar[str] = 'an algorithm: "fedavg", "fedprox", {name="fedprox", mu=0.1}'
 
     algorithm: str = FedAvg.name
@@ -45,7 +45,7 @@ class Engine(Choice):
 
     @classmethod
     def read(cls, value: Any, setting: str) -> Self:
-        """Return an engine from an algorithm, its class, its name, or a table with its name and settings."""
+        """Return the choice from an algorithm, its class, its name, or a table with its name and settings."""
         if isinstance(value, cls):
             return value
         if isinstance(value, type) and issubclass(value, Algorithm):
@@ -82,13 +82,13 @@ class Engine(Choice):
         moved = [name for name in COMMON if plain[name] != usual[name]]
         if moved:
             raise InputError(
-                f"engine: {moved[0]} is a setting of the run; give it to XCLPTraining, not its engine"
+                f"algorithm: {moved[0]} is a setting of the run; give it to XCLPTraining, not to its algorithm"
             )
         run = {*COMMON, *(field.name for field in fields(Method))}
         return {"name": rule.name} | {name: value for name, value in plain.items() if name not in run}
 
     def plain(self) -> str | dict[str, Any]:
-        """Return the engine as it travels."""
+        """Return the algorithm as it travels."""
         return {"name": self.algorithm, **dict(self.own)} if self.own else self.algorithm
 
     def rule(self, settings: TrainingRule) -> Algorithm:
@@ -141,8 +141,8 @@ class XclpTrainingSettings(TrainingRule):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        engine: Any = self.algorithm
-        rule = engine.rule(self)
+        chosen: Any = self.algorithm
+        rule = chosen.rule(self)
         object.__setattr__(self, "_rule", rule)
         for name in COMMON:  # what the algorithm settles for itself, such as its head and loss
             object.__setattr__(self, name, getattr(rule, name))
@@ -150,7 +150,8 @@ class XclpTrainingSettings(TrainingRule):
             object.__setattr__(self, name, getattr(rule, name))
         if self.first_spread >= self.n_rounds:
             raise InputError(
-                f"warmup_rounds={self.warmup_rounds} of n_rounds={self.n_rounds} given; wanted fewer, or labels never spread"
+                f"warmup_rounds={self.warmup_rounds} of n_rounds={self.n_rounds} given; wanted fewer, or labels never "
+                "spread"
             )
 
     @property

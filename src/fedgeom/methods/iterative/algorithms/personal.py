@@ -72,7 +72,8 @@ class PFedMe(Algorithm):
         super().__post_init__()
         if not self.outer_learning_rate * self.lam <= 1:
             raise InputError(
-                f"lam={self.lam}, outer_learning_rate={self.outer_learning_rate} given; wanted 0 < outer_learning_rate·lam ≤ 1"
+                f"lam={self.lam}, outer_learning_rate={self.outer_learning_rate} given; wanted "
+                "0 < outer_learning_rate·lam ≤ 1"
             )
 
     def local(self, task: Task, given: State, own: State) -> State:
