@@ -34,7 +34,15 @@ def steep_model(method: str, policy: Policy, quick: bool) -> Learnt:
     """
     rounds = 60 if quick else 200
     kind = {"fedavg": fedgeom.FedAvg, "fedprox": fedgeom.FedProx}[method]
-    way = kind(rounds=rounds, steps=1, batch=None, rate=1.0, classes=("no", "yes"), weights="rows", bits=64)
+    way = kind(
+        n_rounds=rounds,
+        steps=1,
+        batch_size=None,
+        learning_rate=1.0,
+        classes=("no", "yes"),
+        weights="rows",
+        bits=64,
+    )
     liar = Liar(way, patients(4), policy)
     talk = Conversation(way, liar.talk)
     try:

@@ -166,7 +166,7 @@ def test_packages_add_methods_and_learners(tmp_path):
     assert {"halved", "other", "fedavg"} <= set(METHODS)
     assert "strange" not in sys.modules  # what is offered is loaded when it is used
     assert method_class("fedavg") is FedAvg  # what comes with fedgeom cannot be replaced
-    run = fedgeom.run(method_class("halved")(rounds=1, epochs=1), unlike())
+    run = fedgeom.run(method_class("halved")(n_rounds=1, epochs=1), unlike())
     run.model.save(tmp_path / "m.safetensors")
     assert load_model(tmp_path / "m.safetensors").to_bytes() == run.model.to_bytes()
     with pytest.raises(InputError, match="strange:Halved calls itself 'halved', but was installed as the method"):

@@ -51,7 +51,7 @@ def hospitals(case: str) -> tuple[fedgeom.SiteData, ...]:
 def expected(case: str, **how: bool) -> twin.Twin:
     """Let the twin do it: two rounds to the optimum, or some rounds of steps."""
     raw = clients_of(hospitals(case))
-    work = Work(**STEPS, seed=SEED) if how.get("exact") is False else Work(rounds=2, rate=0, seed=SEED)
+    work = Work(**STEPS, seed=SEED) if how.get("exact") is False else Work(n_rounds=2, learning_rate=0, seed=SEED)
     return twin.federate(standardised(raw), work, raw=raw, **how)
 
 

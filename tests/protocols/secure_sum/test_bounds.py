@@ -56,7 +56,7 @@ def test_sites_cut_off_and_their_log_says_so(caplog: pytest.LogCaptureFixture) -
     far = [fedgeom.SiteData(site.name, site.X * (100 if at == 0 else 1), site.y) for at, site in enumerate(sites)]
     with caplog.at_level(logging.WARNING):
         bent = fedgeom.run(fedgeom.Moments(space="euclidean", rule="centroid", max_abs_value=20.0), far, seed=0)
-    assert "largest_entry = 20 and were cut off" in caplog.text
+    assert "max_abs_value = 20 and were cut off" in caplog.text
     # 12 rows of a class at each of four sites; one site's sums are cut off at 20
     assert np.abs(bent.model.means).max() <= (20.0 + 3 * 12) / 48
     assert np.abs(fedgeom.Moments(space="euclidean", rule="centroid").plain(far).model.means).max() > 5
@@ -94,7 +94,7 @@ def test_a_site_whose_model_is_beyond_largest_change_is_noticed(
     jump = np.uint64(3 << 61) if bits == 64 else np.uint64((40 << 25) | (40 << 57))  # 40 in both numbers of a word
     _lie(monkeypatch, TrainingSite, TrainMasked.kind, lambda words: words + jump * (np.arange(len(words)) < 1))
     method = fedgeom.FedAvg(n_rounds=1, bits=bits, max_abs_change=33.0)
-    with pytest.raises(ProtocolError, match="largest_change = 33" if bits == 32 else "has room for"):
+    with pytest.raises(ProtocolError, match="max_abs_change = 33" if bits == 32 else "has room for"):
         fedgeom.run(method, example_sites(), seed=0)
 
 

@@ -131,8 +131,8 @@ class Effort:
     only: npt.NDArray[np.int64] | None = None
     """(rows,): the rows that every step looks at, instead of batches."""
     least: int = 1
-    """The fewest rows of a step that the site's policy allows (``min_batch_size``). A last batch with fewer is joined to
-    the one before it; with fewer rows in all, the site does not train."""
+    """The fewest rows of a step that the site's policy allows (``min_batch_size``). A last batch with fewer is joined
+    to the one before it; with fewer rows in all, the site does not train."""
 
     optimizer: Optimizer = field(default_factory=SGD)
     """How steps follow from gradients."""

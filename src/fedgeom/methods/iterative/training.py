@@ -86,7 +86,7 @@ def _count(value: float) -> float:
     return float(np.rint(value))
 
 
-def warn_of_cuts(sites: Sites, number: int, cut: int, largest_change: float) -> None:
+def warn_of_cuts(sites: Sites, number: int, cut: int, max_abs_change: float) -> None:
     """Note that some numbers changed by more than the terms have room for: training may have diverged."""
     if not cut:
         return
@@ -96,8 +96,8 @@ def warn_of_cuts(sites: Sites, number: int, cut: int, largest_change: float) -> 
         sites.notices.append(
             RunWarning(
                 f"in round {number + 1}, {cut:,} numbers of all sites changed by more than max_abs_change = "
-                f"{largest_change:g} and were cut off",
-                remedy="raise largest_change, lower the rate, or use bits=64, which cuts nothing off",
+                f"{max_abs_change:g} and were cut off",
+                remedy="raise max_abs_change, lower learning_rate, or use bits=64, which cuts nothing off",
             )
         )
 

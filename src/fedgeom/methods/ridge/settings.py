@@ -84,7 +84,8 @@ class RidgeSettings(Settings):
         if self.max_sum_length < row:
             raise InputError(
                 f"max_sum_length={self.max_sum_length:,} given; wanted {row:,} at least, a row of the sums of "
-                f"{self.most_features:,} features (max_features, where their number is not said): allow longer sums or take fewer features"
+                f"{self.most_features:,} features (max_features, where their number is not said): "
+                "allow longer sums or take fewer features"
             )
         found = total_width(self.maps, None, self.shape)
         if found is not None and found > self.max_features:

@@ -143,8 +143,8 @@ PAIR_SECONDS: Mapping[Comparison, float] = {
 def smaller_messages(settings: XclpSettings) -> str:
     """Say what makes the messages of a comparison smaller."""
     return (
-        f'take graph="anchors", whose messages do not grow with the rows; or fewer bits than {settings.hash_bits:,}, or '
-        "fewer rows, or groups of sites (groups)"
+        f'take graph="anchors", whose messages do not grow with the rows; or fewer hash_bits than '
+        f"{settings.hash_bits:,}, or fewer rows, or groups of sites (n_groups)"
     )
 
 
@@ -539,7 +539,7 @@ class Comparing(XclpPart[ComparingMemory]):
         if self._largest(ask, now) > most:  # how large would tell how many rows there are
             raise ProtocolError(
                 f"the answers would be larger than the policy of {me!r} allows, max_message_bytes = "
-                f'{most:,}; graph="anchors" or fewer bits make messages smaller'
+                f'{most:,}; graph="anchors" or fewer hash_bits make messages smaller'
             )
         mine = self.bits(ask.hashing)
         if not set(now) & set(memory.pairs):

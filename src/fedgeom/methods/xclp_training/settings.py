@@ -25,7 +25,7 @@ from fedgeom.methods.xclp_training.pseudo import FromXCLP, PseudoLabels
 COMMON = tuple(field.name for field in fields(TrainingRule))
 """The settings that all algorithms share: they are those of the run."""
 ELSEWHERE = ("privacy",)
-"""Settings of some algorithms that are promises about a whole run, which an algorithm inside another method cannot give."""
+"""Settings of some algorithms that are promises about a whole run: no algorithm inside another method can give them."""
 
 
 @dataclass(frozen=True)

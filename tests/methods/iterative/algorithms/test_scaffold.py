@@ -37,7 +37,7 @@ def test_by_hand():
 
 @pytest.mark.parametrize("server_rate", [1.0, 0.6])
 def test_as_published(server_rate):
-    expected = twin.scaffold(CLIENTS, WORK, server_rate=server_rate)
+    expected = twin.scaffold(CLIENTS, WORK, server_learning_rate=server_rate)
     found = Scaffold(server_learning_rate=server_rate, **PLAIN).plain(SITES).model
     assert whole(found) == pytest.approx(expected, abs=1e-6)
 
