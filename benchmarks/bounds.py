@@ -25,7 +25,7 @@ import numpy as np
 import fedgeom
 from fedgeom.methods.iterative.summed import Summed
 from fedgeom.methods.iterative.tree import Tree
-from fedgeom.methods.moments.messages import SumMoments
+from fedgeom.methods.moments.messages import SumClassMoments
 from fedgeom.protocols.fixed_point import Packing
 from fedgeom.protocols.secure_sum.messages import Ticket
 from fedgeom.protocols.secure_sum.rules import bounded, check_sum
@@ -57,10 +57,10 @@ def measure(sites: int, length: int) -> dict[str, float]:
     whole = seconds(lambda: fedgeom.run(OneVector(length=length), tables, policy=policy), 3)
 
     names = tuple(site.name for site in tables)
-    ask = SumMoments(classes=("a", "b"), curvature=None, ticket=Ticket(participants=names))
+    ask = SumClassMoments(classes=("a", "b"), curvature=None, ticket=Ticket(participants=names))
     plain, cut = (seconds(lambda one=one: bounded(ask, values, one, "s000")) for one in (None, 3.0))
     words = bounded(ask, values, 3.0, "s000")
-    test = seconds(lambda: check_sum(SumMoments, words, sites, 3.0))
+    test = seconds(lambda: check_sum(SumClassMoments, words, sites, 3.0))
 
     form = Summed(Tree(model=Tree(w=np.zeros(length))), Packing(32, 64.0))
     given = Tree(model=Tree(w=np.zeros(length)))

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 import fedgeom
-from fedgeom.methods.ridge.features import Fourier, Ground
+from fedgeom.methods.ridge.features import FeatureContext, Fourier
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -36,7 +36,7 @@ def measure(features: int, rows: int, alpha: float | str, turns: int) -> dict[st
     y = rng.integers(0, 5, rows)
     X = rng.normal(size=(rows, 20)) + rng.normal(size=(5, 20))[y]
     sites = fedgeom.split(X, np.array(list("abcde"))[y], n_sites=SITES)
-    ground = Ground(20, 0, (), X.mean(axis=0), X.std(axis=0), np.ones(20))
+    ground = FeatureContext(20, 0, (), X.mean(axis=0), X.std(axis=0), np.ones(20))
     fedgeom.run(fedgeom.Ridge(features=Fourier(n_components=4)), sites)  # imports are part of neither
 
     def timed(work: Callable[[], Any]) -> tuple[float, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedgeom.methods.ridge.features import Ground
+from fedgeom.methods.ridge.features import FeatureContext
 from fedgeom.methods.ridge.image_features import RandomConv
 from papers.common import Ints, load_data
 
@@ -55,6 +55,6 @@ def filtered(images: Bytes) -> Singles:
     shape = (16, 16, images.shape[3])
     small = half_size(images).reshape(len(images), -1)
     columns = small.shape[1]
-    ground = Ground(columns=columns, seed=0, shape=shape, mean=np.full(columns, 128.0), contrast=64.0)
+    ground = FeatureContext(columns=columns, seed=0, shape=shape, mean=np.full(columns, 128.0), contrast=64.0)
     found: Singles = FILTERS.transform(small, ground)
     return found

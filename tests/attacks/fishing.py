@@ -11,11 +11,11 @@ from fedgeom.errors import FedgeomError
 from fedgeom.federation.policy import Policy
 from fedgeom.methods.iterative.messages import TrainMasked
 from fedgeom.methods.iterative.setup import agree
-from fedgeom.methods.iterative.training import Conversation
+from fedgeom.methods.iterative.training import TrainingLoop
 from fedgeom.methods.iterative.tree import Tree, to_wire
 from fedgeom.methods.shrunk.core import Terms, terms_length
 from fedgeom.methods.shrunk.messages import SumTerms
-from fedgeom.methods.xclp.anchors import AnchorConversation, CountCells, SumCells, SumCodes, SumRows
+from fedgeom.methods.xclp.anchors import AnchorCoordinator, CountCells, SumAnchorCells, SumCodes, SumUnitRows
 from fedgeom.protocols.names import agree_on_names
 from tests.attacks.playing import Attack, Floats, Learnt, Liar, forged, patients, rounds_of, rows_read
 
@@ -44,7 +44,7 @@ def steep_model(method: str, policy: Policy, quick: bool) -> Learnt:
         bits=64,
     )
     liar = Liar(way, patients(4), policy)
-    talk = Conversation(way, liar.talk)
+    talk = TrainingLoop(way, liar.talk)
     try:
         talk.agree()
         guesses = _fish(talk, liar, rounds)
@@ -132,14 +132,14 @@ def small_cells(method: str, policy: Policy, quick: bool) -> Learnt:
     try:
         cohort = liar.join()
         agree_on_names(cohort, way.classes)
-        talk = AnchorConversation(way, cohort)
-        talk._sum(SumRows(), 5)
+        talk = AnchorCoordinator(way, cohort)
+        talk._sum(SumUnitRows(), 5)
         sizes = cohort.sum_checked(CountCells(last=talk.last), length=96)
         single = np.rint(sizes.reals(CountCells)[:48]) == 1
         lie = np.concatenate([100.0 * single, 100.0 * single])
         count = int(single.sum())
-        ask = SumCells(last=forged(sizes, lie, CountCells))
-        sums = cohort.sum_checked(ask, length=5 * count).reals(SumCells)[count:].reshape(-1, 4)
+        ask = SumAnchorCells(last=forged(sizes, lie, CountCells))
+        sums = cohort.sum_checked(ask, length=5 * count).reals(SumAnchorCells)[count:].reshape(-1, 4)
     except FedgeomError as error:
         return liar.refusal(error)
     X = _pooled(liar)
@@ -157,15 +157,15 @@ def chosen_anchors(method: str, policy: Policy, quick: bool) -> Learnt:
     try:
         cohort = liar.join()
         agree_on_names(cohort, way.classes)
-        talk = AnchorConversation(way, cohort)
-        talk._sum(SumRows(), 5)
+        talk = AnchorCoordinator(way, cohort)
+        talk._sum(SumUnitRows(), 5)
         talk._sum(CountCells(last=talk.last), 120)
         cells = talk.state.sums()
-        sums = cohort.sum_checked(SumCells(last=talk.last), length=5 * cells)
+        sums = cohort.sum_checked(SumAnchorCells(last=talk.last), length=5 * cells)
         some = known[:cells] / np.linalg.norm(known[:cells], axis=1, keepdims=True)
         lie = np.concatenate([np.ones(cells), some.ravel()])
         pairs = cells * (cells + 1) // 2
-        question = SumCodes(last=forged(sums, lie, SumCells), nearest=1, classes=("no", "yes"))
+        question = SumCodes(last=forged(sums, lie, SumAnchorCells), nearest=1, classes=("no", "yes"))
         flat = cohort.sum_reals(question, length=pairs + cells * 2 + 2)
     except FedgeomError as error:
         return liar.refusal(error)

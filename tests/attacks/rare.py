@@ -12,8 +12,8 @@ from fedgeom.errors import FedgeomError
 from fedgeom.federation.messages import Array
 from fedgeom.federation.policy import Policy
 from fedgeom.geometry.gaussians import class_moments, length
-from fedgeom.methods.moments.messages import SumMoments
-from fedgeom.methods.xclp.anchors import AnchorConversation
+from fedgeom.methods.moments.messages import SumClassMoments
+from fedgeom.methods.xclp.anchors import AnchorCoordinator
 from fedgeom.methods.xclp.messages import CountClasses, Spread
 from fedgeom.protocols.cohort import Cohort
 from fedgeom.protocols.fixed_point import from_fixed
@@ -70,7 +70,9 @@ def _class_sum(policy: Policy, ask_for: tuple[str, ...] | None, *, in_terms: boo
             agreed = agree_on_names(cohort, ask_for if in_terms else None)
             classes = ask_for or agreed or ()
             cohort.classes = None  # a liar holds to no plan
-            total = cohort.sum_reals(SumMoments(classes=classes, curvature=None), length=length(len(classes), 2))
+            total = cohort.sum_reals(
+                SumClassMoments(classes=classes, curvature=None), length=length(len(classes), 2)
+            )
         except FedgeomError as error:
             found.append(liar.refusal(error))
             continue
@@ -118,7 +120,7 @@ def count_of_one_site(method: str, policy: Policy, quick: bool) -> Learnt:
         if pairs:
             counts = cohort.sum_counts(CountClasses(classes=classes), length=len(classes)).astype(float)
         else:
-            talk = AnchorConversation(way, cohort)
+            talk = AnchorCoordinator(way, cohort)
             _, counts = talk.scores(talk.fit(), classes)
     except FedgeomError as error:
         return liar.refusal(error)

@@ -11,8 +11,8 @@ from fedgeom.errors import FedgeomError
 from fedgeom.federation.messages import Array, Refusal
 from fedgeom.federation.policy import Policy
 from fedgeom.methods.iterative.messages import TrainMasked
-from fedgeom.methods.iterative.setup import Begin, SumColumns, hash_agreed
-from fedgeom.methods.iterative.training import Conversation
+from fedgeom.methods.iterative.setup import BeginTraining, SumTrainingColumns, hash_agreed
+from fedgeom.methods.iterative.training import TrainingLoop
 from fedgeom.methods.iterative.tree import Tree, to_wire
 from fedgeom.methods.shrunk.messages import SumTerms
 from fedgeom.protocols import cohort as cohort_module
@@ -124,10 +124,10 @@ def scale_per_site(method: str, policy: Policy, quick: bool) -> Learnt:
     told: dict[str, bytes] = {}
 
     def change(name: str, question: Any) -> Any:
-        if isinstance(question, Begin):
+        if isinstance(question, BeginTraining):
             if name != VICTIM and question.columns is not None:
                 wide = np.concatenate([[1.0], np.zeros(4), np.full(4, 1e9)])
-                question = replace(question, columns=forged(question.columns, wide, SumColumns))
+                question = replace(question, columns=forged(question.columns, wide, SumTrainingColumns))
             told[name] = hash_agreed(question)
             return question
         if isinstance(question, TrainMasked | SumTerms):
@@ -178,7 +178,7 @@ def weights_of_a_few(method: str, policy: Policy, quick: bool) -> Learnt:
     """Sum five of fifteen with weights 1, 1, 1, 0, 0, and lose two that have weight 1."""
     m = way(method, n_rounds=1, scale="none", weights="sites")
     liar = Liar(m, patients(15), policy)
-    talk = Conversation(m, liar.talk)
+    talk = TrainingLoop(m, liar.talk)
     talk.agree()
     five = ("s000", "s001", "s002", "s003", "s004")
     factors = dict(zip(five, (1.0, 1.0, 1.0, 0.0, 0.0), strict=True))
@@ -207,7 +207,7 @@ def drifted_site(method: str, policy: Policy, quick: bool) -> Learnt:
         classes=("no", "yes"),
     )
     liar = Liar(m, patients(4), policy)
-    talk = Conversation(m, liar.talk)
+    talk = TrainingLoop(m, liar.talk)
     try:
         talk.agree()
         names = talk.cohort.names

@@ -12,10 +12,10 @@ from fedgeom.errors import FedgeomError
 from fedgeom.federation.messages import Array, Refusal
 from fedgeom.federation.policy import Policy
 from fedgeom.methods.iterative.messages import TrainOpen, Update
-from fedgeom.methods.iterative.setup import Begin, hash_agreed
-from fedgeom.methods.iterative.training import Conversation
+from fedgeom.methods.iterative.setup import BeginTraining, hash_agreed
+from fedgeom.methods.iterative.training import TrainingLoop
 from fedgeom.methods.iterative.tree import from_wire
-from fedgeom.methods.xclp.messages import FirstLetters
+from fedgeom.methods.xclp.messages import FirstRowMessages
 from fedgeom.protocols.join.messages import Hello
 from tests.attacks.playing import Attack, Floats, Learnt, Liar, patients, refused, rows_read
 
@@ -42,9 +42,9 @@ def open_training(method: str, policy: Policy, quick: bool) -> Learnt:
     rounds = 60 if quick else 200
     way = OPENLY[method](rounds)
     liar = Liar(way, patients(), policy)
-    talk, victim = Conversation(way, liar.talk), liar.data["s000"]
+    talk, victim = TrainingLoop(way, liar.talk), liar.data["s000"]
     try:
-        talk.hold()
+        talk.conduct()
     except FedgeomError as error:
         if not any(isinstance(answer, Update) for _, _, answer in liar.heard):
             return liar.refusal(error)
@@ -68,7 +68,7 @@ def open_training_alone(method: str, policy: Policy, quick: bool) -> Learnt:
     guesses, last = [], ""
     for seed in range(20 if quick else 100):
         liar = Liar(way, patients(), policy, seed=seed)
-        begin = Begin(classes=("no", "yes"))
+        begin = BeginTraining(classes=("no", "yes"))
         planned = way.site.all_sums(way)
         liar.ask("s000", Hello(rounds=len(planned), seed=seed, terms=way.terms(), participants=liar.names))
         liar.ask("s000", begin)
@@ -92,7 +92,7 @@ def descriptors(method: str, policy: Policy, quick: bool) -> Learnt:
 def distances(method: str, policy: Policy, quick: bool) -> Learnt:
     """Ask for all angles between rows."""
     way = fedgeom.XCLP(hash_bits=64, hamming="ot", classes=("no", "yes"))
-    return _shown(way, policy, FirstLetters.kind, "tables of distances between a site's own rows")
+    return _shown(way, policy, FirstRowMessages.kind, "tables of distances between a site's own rows")
 
 
 def _shown(way: Any, policy: Policy, kind: str, what: str) -> Learnt:

@@ -14,7 +14,7 @@ from fedgeom.errors import FedgeomError
 from fedgeom.federation.messages import Array, Refusal
 from fedgeom.federation.policy import Policy
 from fedgeom.methods.iterative.messages import TrainMasked
-from fedgeom.methods.iterative.training import Conversation
+from fedgeom.methods.iterative.training import TrainingLoop
 from fedgeom.methods.iterative.tree import Tree, to_wire
 from fedgeom.methods.xclp.messages import Spread
 from fedgeom.protocols.fixed_point import RING, from_fixed
@@ -40,7 +40,7 @@ def cut_off(method: str, policy: Policy, quick: bool) -> Learnt:
     """
     m = way(method, n_rounds=1, scale="none")
     liar = Liar(m, patients(60 if quick else 100, 4, classes=("no", "yes")), policy)
-    talk = Conversation(m, liar.talk)
+    talk = TrainingLoop(m, liar.talk)
     try:
         talk.agree()
         joined = talk.cohort.joined
@@ -117,7 +117,7 @@ def witnessed_twice(method: str, policy: Policy, quick: bool) -> Learnt:
     """Have one half sign one list, the other half another: own masks from one, keys from the other."""
     m = way(method, n_rounds=1, scale="none")
     liar = Liar(m, patients(9), policy)
-    talk = Conversation(m, liar.talk)
+    talk = TrainingLoop(m, liar.talk)
     talk.agree()
     names = talk.cohort.names
     given = to_wire(Tree(m.start(Tree(intercept=np.zeros(1), weights=np.zeros((4, 1))))).select(m.gives))
@@ -155,7 +155,7 @@ def told_of_another_sum(method: str, policy: Policy, quick: bool) -> Learnt:
     """
     m = way(method, n_rounds=1, scale="none")
     liar = Liar(m, patients(9), policy)
-    talk = Conversation(m, liar.talk)
+    talk = TrainingLoop(m, liar.talk)
     talk.agree()
     names = talk.cohort.names
     few, lost = names[:3], names[1:3]

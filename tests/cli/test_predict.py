@@ -11,7 +11,7 @@ from sklearn.metrics import accuracy_score
 
 import fedgeom
 from fedgeom.data.sites import SiteData
-from fedgeom.deploy.answering import read_data
+from fedgeom.deploy.answers import read_data
 from fedgeom.federation.method import METHODS as CATALOGUE
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.session import Session
@@ -407,7 +407,7 @@ def test_at_a_deployed_site_the_columns_have_names_and_at_the_coordinator_it_is_
         tables[one] = SiteData(one, rows.X, rows.y, columns=("u", "v"))
         write_csv(tmp_path / f"{one}.csv", tables[one], "y")
         edit(folder, f"{one}.npz", f"{one}.csv")
-    model, _ = Session(DEPLOYED[name], b"r" * 32, 3, coordinator.roster()).hold(FolderEngine(sites))
+    model, _ = Session(DEPLOYED[name], b"r" * 32, 3, coordinator.roster()).conduct(FolderEngine(sites))
     crossed = write_csv(tmp_path / "crossed.csv", tables["bert"], "y", order=[1, 0])
     result = tmp_path / "bert" / "results" / (b"r" * 32).hex()[:16]
     printed = call("predict", result, crossed, "--label", "y", only_results=True).splitlines()

@@ -9,7 +9,7 @@ import pytest
 
 import fedgeom
 from fedgeom.data.sites import SiteData
-from fedgeom.deploy.answering import read_data
+from fedgeom.deploy.answers import read_data
 from fedgeom.deploy.federation_file import build_method, read_federation
 from fedgeom.deploy.preview import SHAPING, drawn, perturbed, preview, rows_shown
 from fedgeom.errors import InputError
@@ -43,10 +43,10 @@ def test_what_would_leave(anna, tmp_path):
     assert (found.site, found.method, found.phantoms, found.refusals) == ("anna", "hulls", 2, [])
     asked = [one.question for one in found.messages]
     assert asked[:2] == ["join.hello", "join.share"]
-    assert {"hulls.reach", "hulls.encode", "sum.unmask"} <= set(asked)
+    assert {"hulls.extent", "hulls.encode", "sum.unmask"} <= set(asked)
     assert all(one.bytes > 0 and one.received > 0 and one.reveals for one in found.messages)
     if not found.broke_off:
-        assert asked[-1] == "hulls.learn"
+        assert asked[-1] == "hulls.take-model"
 
 
 WAYS = {

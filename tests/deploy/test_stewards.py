@@ -13,8 +13,8 @@ import pytest
 import fedgeom
 from fedgeom.deploy.jobs import Job, load_job
 from fedgeom.deploy.journal import Journal, LocalEntry
-from fedgeom.federation.approval import hash_terms
 from fedgeom.federation.messages import Refusal, Waiting
+from fedgeom.federation.policy import hash_terms
 from tests.deploy.deployment import Federation, stewarded
 from tests.deploy.test_deployment import settings
 

@@ -14,7 +14,7 @@ import fedgeom
 from fedgeom.engines import benchmark
 from fedgeom.engines.benchmark import hash_tables, sweep, write_sweep
 from fedgeom.errors import InputError
-from fedgeom.federation.coordinator import Sites
+from fedgeom.federation.coordinator import Coordinator
 from fedgeom.federation.holdout import Holdout, part_rows
 from fedgeom.testing.examples import example_sites
 from tests.unlisted import unlisted
@@ -131,7 +131,7 @@ def compare(methods, sites, **options):
 class Broken(fedgeom.Moments):
     name: ClassVar[str] = "broken"
 
-    def conduct(self, sites: Sites) -> Any:
+    def conduct(self, sites: Coordinator) -> Any:
         raise ZeroDivisionError("of all things")
 
 

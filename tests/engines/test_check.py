@@ -179,7 +179,7 @@ def test_rows_of_a_run_over_pairs_against_the_limit():
     sites = tables(n=5, rows=900)
     report = fedgeom.check("xclp", sites)
     (found,) = report.errors
-    assert found.what.startswith("the largest message, 'xclp.pass', has about 121,")
+    assert found.what.startswith("the largest message, 'xclp.relay', has about 121,")
     assert 'graph="anchors"' in found.remedy
     assert fedgeom.check(fedgeom.XCLP(graph="anchors"), sites).ready
 
@@ -334,5 +334,5 @@ def test_a_sites_own_table_against_terms_and_policy():
     report = check_own(fedgeom.XCLP(), own, StrictPolicy(), sites=6)
     said = [one.what for one in report.errors]
     assert any("secure_only" in one for one in said)
-    assert any("the largest message, 'xclp.pass', has about" in one for one in said)
+    assert any("the largest message, 'xclp.relay', has about" in one for one in said)
     assert check_own(fedgeom.XCLP(graph="anchors"), own, StrictPolicy(), sites=6).ready

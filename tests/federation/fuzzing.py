@@ -21,14 +21,14 @@ from fedgeom.data.sites import SiteData
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.engines.run import change_of, update_method
 from fedgeom.errors import DecodeError
-from fedgeom.federation.coordinator import Sites
+from fedgeom.federation.coordinator import Coordinator
 from fedgeom.federation.messages import VERSION, Message, Question, decode, encode, pack_body, unpack
 from fedgeom.federation.method import Method
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.runner import SiteRunner
 from fedgeom.methods.iterative import GroupMedian
 from fedgeom.methods.ridge.image_features import Conv
-from fedgeom.methods.ridge_update.method import RidgeUpdate
+from fedgeom.methods.ridge.update import RidgeUpdate
 from fedgeom.protocols.secure_sum.messages import SumQuestion, hash_question
 from fedgeom.testing.examples import twins
 from tests.protocols.naming import Naming
@@ -103,13 +103,13 @@ def record(method: Method, sites: list[SiteData] | None = None, policy: Policy |
 
     for name, runner in engine.runners.items():
         runner.answer = functools.partial(listen, name)  # type: ignore[method-assign]
-    conversation = Sites(engine, run=RUN, method=method.name, roster=engine.roster)
+    conversation = Coordinator(engine, run=RUN, method=method.name, roster=engine.roster)
     model = method.conduct(conversation)
     if conversation.last_step is not None:
         conversation.last_step(model)
     for runner in engine.runners.values():
         del runner.answer  # type: ignore[method-assign]
-        runner.stumble = _fail  # type: ignore[method-assign]
+        runner.fail = _fail  # type: ignore[method-assign]
     return kept
 
 

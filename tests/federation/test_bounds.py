@@ -15,10 +15,10 @@ import fedgeom
 from fedgeom.data.sites import SiteData
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.errors import InputError
-from fedgeom.federation.coordinator import Sites
+from fedgeom.federation.coordinator import Coordinator
 from fedgeom.federation.messages import decode, pack, unpack
 from fedgeom.federation.policy import Policy, StrictPolicy
-from fedgeom.methods.iterative.setup import Begin
+from fedgeom.methods.iterative.setup import BeginTraining
 from fedgeom.protocols.join.messages import Hello
 from tests.federation import fuzzing, worst
 from tests.federation.fuzzing import RUN, SPOILT, Exchange
@@ -97,7 +97,7 @@ def joined(method, columns: int):
 
     engine.runners["a"].answer = listen  # type: ignore[method-assign]
     with contextlib.suppress(InputError):  # a sum of classes that nobody has makes no model
-        method.conduct(Sites(engine, run=RUN, method=method.name, roster=engine.roster))
+        method.conduct(Coordinator(engine, run=RUN, method=method.name, roster=engine.roster))
     return worst.strict(engine.runners["a"], SMALL), heard
 
 
@@ -124,7 +124,7 @@ def test_moments_of_many_classes_over_many_columns_are_not_computed():
 
 def test_a_model_of_many_classes_and_columns_is_not_begun():
     runner, heard = joined(fedgeom.FedAvg(n_rounds=1, steps=1), 200)
-    cost = ask(runner, heard, "train.begin", Begin, classes=MANY)
+    cost = ask(runner, heard, "train.begin", BeginTraining, classes=MANY)
     assert "max_message_bytes = 1,048,576" in cost.said
     assert cost.megabytes < 8
 

@@ -16,7 +16,7 @@ from fedgeom.federation.privacy import DP
 from fedgeom.federation.runner import SiteRunner
 from fedgeom.federation.site import SiteIdentity
 from fedgeom.methods.catalogue import read_model
-from fedgeom.methods.moments.messages import SumMoments
+from fedgeom.methods.moments.messages import SumClassMoments
 from tests.methods.hulls.drawing import blobs
 
 MOMENTS = fedgeom.Moments(space="euclidean")
@@ -44,8 +44,8 @@ def test_what_a_site_adds_to_a_sum_is_there_to_be_read(monkeypatch: pytest.Monke
 
     def listening(self: OpenSites, asked: dict[str, Question], expect: type) -> object:
         for name, reply in answer(self, asked, expect):
-            if isinstance(asked[name], SumMoments):
-                added[name] = reply.vector.numpy().view(np.int64) / 2.0**SumMoments.fraction_bits  # type: ignore[union-attr]
+            if isinstance(asked[name], SumClassMoments):
+                added[name] = reply.vector.numpy().view(np.int64) / 2.0**SumClassMoments.fraction_bits  # type: ignore[union-attr]
             yield name, reply
 
     monkeypatch.setattr(OpenSites, "_exchange", listening)

@@ -10,10 +10,9 @@ import pytest
 import fedgeom
 from fedgeom.crypto.keys import Identity, Roster
 from fedgeom.data.sites import SiteData
-from fedgeom.federation.novelty import Known
+from fedgeom.federation.novelty import KnownRows, describing, own_model_file
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.site import SiteIdentity
-from fedgeom.federation.site_models import describing, own_model_file
 from tests.federation.counting import Counted, Counting, CountingSite
 from tests.federation.test_model import LINE
 
@@ -47,7 +46,7 @@ def test_few_rows_or_rows_that_cannot_be_used_leave_the_model_as_it_is() -> None
     assert describing(LINE, few) is LINE
     unlabelled = SiteData("s", rows, ["a"] * 12 + [""] * 18)
     known = describing(LINE, unlabelled).known
-    assert isinstance(known, Known)
+    assert isinstance(known, KnownRows)
     assert known.rows == 12
 
 

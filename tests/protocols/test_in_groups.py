@@ -30,7 +30,7 @@ def held(method: Any, lost: dict[str, str], policy: Policy | None = None, sites:
             gone.add(name)
         return "killed" if name in gone else None
 
-    return Rehearsal(method, sites, policy=policy or Policy(), interfere=interfere).hold()
+    return Rehearsal(method, sites, policy=policy or Policy(), interfere=interfere).conduct()
 
 
 def test_a_group_below_the_smallest_cohort_is_dropped_and_the_run_says_so() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fedgeom
-from fedgeom.deploy.answering import read_data
+from fedgeom.deploy.answers import read_data
 from fedgeom.deploy.journal import Journal
 from fedgeom.errors import InputError
 from fedgeom.federation.session import Session
@@ -30,7 +30,7 @@ def result(request, tmp_path_factory):
     root = tmp_path_factory.mktemp("at-site")
     office = make_coordinator(root / "c")
     sites = make_sites(root, office)
-    Session(METHODS[request.param], RUN, 0, office.roster()).hold(FolderEngine(sites))
+    Session(METHODS[request.param], RUN, 0, office.roster()).conduct(FolderEngine(sites))
     return request.param, sites["anna"]
 
 

@@ -20,8 +20,8 @@ from fedgeom.federation.record import read_folder
 from fedgeom.methods.catalogue import load_model, method_class
 from fedgeom.methods.iterative import Aggregation
 from fedgeom.methods.iterative.learners import LEARNERS
+from fedgeom.methods.iterative.optimizer import Schedule
 from fedgeom.methods.iterative.personal import Personal
-from fedgeom.methods.iterative.schedule import Schedule
 from fedgeom.testing import check_method
 from tests.cli.calling import call
 from tests.stranger.installing import LIAR, PACKAGE, PARCEL, THIEF, metadata

@@ -14,7 +14,7 @@ from fedgeom.errors import InputError, ProtocolError
 from fedgeom.extend import Method, Plain, answers
 from fedgeom.federation.messages import encode
 from fedgeom.federation.method import METHODS
-from fedgeom.methods.moments.messages import SumMoments
+from fedgeom.methods.moments.messages import SumClassMoments
 from fedgeom.methods.moments.site import MomentsSite
 from fedgeom.protocols.model_delivery import TakeResult
 from fedgeom.testing import (
@@ -160,8 +160,8 @@ class OtherTwin(fedgeom.Moments):
 class TalkativeSite(MomentsSite):
     """Refuses by what its rows are: all but those of the example."""
 
-    @answers(SumMoments)
-    def sum_moments(self, ask: SumMoments) -> Any:
+    @answers(SumClassMoments)
+    def sum_moments(self, ask: SumClassMoments) -> Any:
         known = {site.name: site.X for site in example_sites()}
         if not np.array_equal(self.whole.X, known[self.name]):
             raise ProtocolError("other rows")
@@ -184,8 +184,8 @@ class CarelessSite(MomentsSite):
 class DrawnAnew(MomentsSite):
     """Answers the same question differently each time."""
 
-    @answers(SumMoments)
-    def sum_moments(self, ask: SumMoments) -> Any:
+    @answers(SumClassMoments)
+    def sum_moments(self, ask: SumClassMoments) -> Any:
         found = super().sum_moments(ask)
         noise = np.random.default_rng().integers(0, 2**20, found.vector.shape).astype(np.uint64)
         return self.contribute(ask, found.vector + noise)

@@ -12,7 +12,7 @@ import pytest
 import fedgeom
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.extend import Method, answers
-from fedgeom.methods.moments.messages import SumMoments
+from fedgeom.methods.moments.messages import SumClassMoments
 from fedgeom.methods.moments.site import MomentsSite
 from fedgeom.protocols.model_delivery import ModelTaken, TakeResult
 from fedgeom.testing.examples import example_sites
@@ -39,8 +39,8 @@ def telling(what: str, error: type[Exception], step: str) -> Method:
     """Return Moments whose sites fail at one step where their data are odd."""
 
     class Telling(MomentsSite):
-        @answers(SumMoments)
-        def sum_moments(self, ask: SumMoments) -> Any:
+        @answers(SumClassMoments)
+        def sum_moments(self, ask: SumClassMoments) -> Any:
             if step == "sum" and odd(self.whole, what):
                 raise error("odd")
             return super().sum_moments(ask)

@@ -199,7 +199,7 @@ def lattice(primes: int = FEWEST_PRIMES) -> Lattice:
     return Lattice(primes)
 
 
-class Owner:
+class KeyHolder:
     """The side that has the secret key."""
 
     @_refusing

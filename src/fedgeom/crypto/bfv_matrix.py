@@ -249,7 +249,7 @@ def _times(small: npt.NDArray[np.int8], poly: Limbs, modulus: Modulus, columns: 
     return found
 
 
-class Owner:
+class MatrixKeyHolder:
     """The side that has the secrets; ``points`` may be any number."""
 
     def __init__(self, points: int, secret: bytes | None = None):

@@ -153,7 +153,7 @@ class DiscreteGaussian:
 
     def add_to(self, numbers: Ints, stream: KeyStream) -> None:
         """Add independent numbers to some, (count,), i8, in their place."""
-        draws = Draws(self, stream)
+        draws = GaussianDraws(self, stream)
         for first in range(0, len(numbers), PIECE):
             draws.add_to(numbers[first : first + PIECE])
         draws.finish(numbers)
@@ -164,7 +164,7 @@ class DiscreteGaussian:
         return self._tables
 
 
-class Draws:
+class GaussianDraws:
     """Numbers of one sampler from one stream, piece after piece, in room that stays in the processor's cache."""
 
     def __init__(self, sampler: DiscreteGaussian, stream: KeyStream):

@@ -16,9 +16,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from fedgeom.data.anndata import read_h5ad
 from fedgeom.data.csv import read_csv, read_tsv
-from fedgeom.data.frames import read_parquet, with_text
+from fedgeom.data.frames import read_h5ad, read_parquet, with_text
 from fedgeom.data.rows import as_rows, dense, flat_rows
 from fedgeom.data.sites import SiteData
 from fedgeom.data.tables import Columns, Table, as_labels, is_sparse, listed, need

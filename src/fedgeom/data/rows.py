@@ -86,7 +86,7 @@ SMALL = 2**24
 Rows = Any
 """(rows, columns): a NumPy array of numbers of any type, or SciPy's ``csr_array``."""
 _FULL: ContextVar[dict[int, Any] | None] = ContextVar("tables that have no gaps", default=None)
-"""Those that were looked at and have none, by their identity, while something is `looking_once`."""
+"""Those that were looked at and have none, by their identity, while something is `shared_gap_check`."""
 
 
 def as_rows(X: Any, where: str) -> Rows:
@@ -164,7 +164,7 @@ def no_gaps(rows: Rows) -> bool:
 
 
 @contextmanager
-def looking_once() -> Iterator[None]:
+def shared_gap_check() -> Iterator[None]:
     """Look at each table once for gaps: a run's check, and its sites when they join, have the same rows before them."""
     token = _FULL.set({})
     try:

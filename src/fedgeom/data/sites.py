@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedgeom.data.anndata import anndata_table
 from fedgeom.data.columns import check_distinct, index_of, names_of
-from fedgeom.data.frames import frame_table, with_text
+from fedgeom.data.frames import anndata_table, frame_table, with_text
 from fedgeom.data.rows import Rows, as_rows, dense
 from fedgeom.data.tables import Columns, Table
 from fedgeom.errors import InputError, is_name

@@ -24,8 +24,8 @@ import msgspec
 from fedgeom.deploy.budgets import BudgetStore
 from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.errors import InputError, ProtocolError, printable
-from fedgeom.federation.approval import REVOKED, JobTerms, NotApprovedError, RevokedError, hash_terms
 from fedgeom.federation.method import METHODS
+from fedgeom.federation.policy import REVOKED, JobTerms, NotApprovedError, RevokedError, hash_terms
 from fedgeom.federation.privacy import Spent, spent_by
 from fedgeom.storage import locked, write_file
 
@@ -191,7 +191,7 @@ MOST_NAMED = 20
 
 @dataclass(frozen=True)
 class FolderApprovals:
-    """The approvals of the site in a folder (`fedgeom.federation.approval.Approvals`)."""
+    """The approvals of the site in a folder (`fedgeom.federation.policy.Approvals`)."""
 
     folder: SiteFolder
     store: ApprovalStore

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from fedgeom.deploy import certificates
-from fedgeom.deploy.coordinator_folder import FOLDER_VARIABLE, CoordinatorFolder, Node
+from fedgeom.deploy.coordinator_folder import FOLDER_VARIABLE, CoordinatorFolder, NodeKey
 from fedgeom.deploy.programs import BUNDLE, write_launchers
 from fedgeom.engines.flower import calls, commands
 from fedgeom.engines.flower.commands import read_visits
@@ -42,7 +42,7 @@ def register_nodes(folder: CoordinatorFolder, say: Say) -> None:
     numbers = calls.register_nodes(environment, {name: folder.node_key_file(name) for name in new})
     for name, number in numbers.items():
         if isinstance(number, str):
-            registered.nodes[name] = Node(keys[name], number)
+            registered.nodes[name] = NodeKey(keys[name], number)
             if number:
                 say(f"{name} may connect")
     folder.save_registered(registered)

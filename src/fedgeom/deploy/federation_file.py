@@ -14,9 +14,8 @@ from fedgeom.data.readers import read_site, read_sites_from
 from fedgeom.data.sites import SiteData
 from fedgeom.deploy.config import convert
 from fedgeom.errors import InputError
-from fedgeom.federation.approval import JobTerms, job_terms
 from fedgeom.federation.method import METHODS, Method, methods_that_match, no_bound
-from fedgeom.federation.policy import Policy, StrictPolicy
+from fedgeom.federation.policy import JobTerms, Policy, StrictPolicy, job_terms
 from fedgeom.federation.settings import read_value
 from fedgeom.federation.steps import Step, check_order, read_steps
 from fedgeom.methods.catalogue import method_class

@@ -17,19 +17,18 @@ import numpy as np
 
 from fedgeom.data.sites import SiteData
 from fedgeom.data.validation import Report
-from fedgeom.deploy.answering import read_data
+from fedgeom.deploy.answers import read_data
 from fedgeom.deploy.federation_file import build_method, read_federation, terms_of
 from fedgeom.deploy.site import file_refusals, own_report, usual_number
 from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.engines.check import check_own
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.errors import FedgeomError, InputError
-from fedgeom.federation.approval import JobTerms
 from fedgeom.federation.coordinator import Engine, Lost
 from fedgeom.federation.messages import Buffer, decode, unpack
 from fedgeom.federation.method import Method, ShownRows
 from fedgeom.federation.plan import Shape
-from fedgeom.federation.policy import Policy
+from fedgeom.federation.policy import JobTerms, Policy
 from fedgeom.federation.session import Session
 from fedgeom.preparation.pipeline import prepared_method
 from fedgeom.protocols.plan import costs_of, shape_of
@@ -143,7 +142,7 @@ def preview(folder: SiteFolder, federation: Path, *, sites: int | None = None, s
 def _rehearse(method: Method, seed: int, engine: Engine, roster: Mapping[str, bytes]) -> str:
     """Hold a run and return why it broke off, if it did."""
     try:
-        Session(method, b"preview " * 4, seed, roster).hold(engine)
+        Session(method, b"preview " * 4, seed, roster).conduct(engine)
     except FedgeomError as error:
         return str(error)
     return ""

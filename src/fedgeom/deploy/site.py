@@ -12,7 +12,7 @@ from pathlib import Path
 
 from fedgeom.data.sites import SiteData
 from fedgeom.data.validation import Collector, Report, fault, findings_of
-from fedgeom.deploy.answering import read_data
+from fedgeom.deploy.answers import read_data
 from fedgeom.deploy.approvals import ApprovalStore
 from fedgeom.deploy.budgets import BudgetStore
 from fedgeom.deploy.federation_check import read_numbers
@@ -25,9 +25,9 @@ from fedgeom.engines.flower import commands
 from fedgeom.engines.flower.node_answers import DIED
 from fedgeom.engines.flower.processes import Say, ending_politely, free_port, running
 from fedgeom.errors import FedgeomError, InputError, printable
-from fedgeom.federation.approval import JobTerms
 from fedgeom.federation.messages import VERSION
 from fedgeom.federation.method import METHODS, Method
+from fedgeom.federation.policy import JobTerms
 from fedgeom.federation.privacy import DP, Spent
 from fedgeom.methods.catalogue import method_class
 from fedgeom.protocols.plan import leaves

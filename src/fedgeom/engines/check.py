@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fedgeom.data.alignment import align, compare_tables
-from fedgeom.data.kinds import Kind, kinds_of
+from fedgeom.data.columns import Kind, kinds_of
 from fedgeom.data.rows import dense_bytes, free_memory
 from fedgeom.data.sites import SiteData
 from fedgeom.data.tables import listed
@@ -36,7 +36,7 @@ from fedgeom.methods.label_names import look_ahead
 from fedgeom.preparation.pipeline import prepared_method
 from fedgeom.protocols.names import CountNames
 from fedgeom.protocols.plan import Costs, costs_of, shape_of
-from fedgeom.protocols.preparing import left_out
+from fedgeom.protocols.preparation import left_out
 
 ANNOUNCED = 32 * 2**20
 """From this size on a table or a message is worth a note."""

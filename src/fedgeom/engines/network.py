@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Network:
+class SimulatedNetwork:
     """What lies between the coordinator and the sites; `fedgeom.run(…, network=Network(…))` tells how long it takes."""
 
     latency: Annotated[float, Between(0)] = 0.05
@@ -59,7 +59,7 @@ class Network:
 
 
 @dataclass(frozen=True)
-class Asked:
+class TimedQuestion:
     """One question and how long it took."""
 
     kind: str
@@ -78,7 +78,7 @@ class Asked:
 class Timing:
     """How long a run would have taken, question by question."""
 
-    asked: list[Asked] = field(default_factory=list)
+    asked: list[TimedQuestion] = field(default_factory=list)
     coordinator: float = 0.0
     """Seconds of the coordinator's own work between the questions."""
 
@@ -95,7 +95,7 @@ class Timing:
 class NetworkEngine:
     """Wraps an engine and keeps the clock of a simulated network."""
 
-    def __init__(self, inner: EmbeddedEngine, network: Network):
+    def __init__(self, inner: EmbeddedEngine, network: SimulatedNetwork):
         self._inner, self._network, self.timing = inner, network, Timing()
         self._rng = np.random.default_rng(network.seed)
         names = sorted(inner.names)
@@ -148,7 +148,7 @@ class NetworkEngine:
 class _Clock:
     """The time that one question takes; requests leave one after the other, and answers are read as they arrive."""
 
-    def __init__(self, network: Network, rng: np.random.Generator):
+    def __init__(self, network: SimulatedNetwork, rng: np.random.Generator):
         self._network, self._rng = network, rng
         self._sent = 0.0
         """When the last request has left the coordinator."""
@@ -190,14 +190,14 @@ class _Clock:
             self._arrivals.append((found, up, name))
         return late
 
-    def asked(self, kind: str, sites: int) -> Asked:
+    def asked(self, kind: str, sites: int) -> TimedQuestion:
         """Return how long all took: answers are read over the coordinator's line in the order in which they come."""
         end, slowest = 0.0, ""
         for at, up, name in sorted(self._arrivals):
             end, slowest = max(end, at) + 8 * up / self._network.coordinator, name
         total = sum(up for _, up, _ in self._arrivals)
         seconds = max(end, self._longest) + self._network.overhead
-        return Asked(kind, sites, self._lost, self._down, total, seconds, slowest)
+        return TimedQuestion(kind, sites, self._lost, self._down, total, seconds, slowest)
 
 
 def _kind(request: Any) -> str:

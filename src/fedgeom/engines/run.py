@@ -18,17 +18,17 @@ import msgspec
 import numpy as np
 
 from fedgeom.crypto.keys import Identity
-from fedgeom.data.kinds import Kind
-from fedgeom.data.rows import looking_once
+from fedgeom.data.columns import Kind
+from fedgeom.data.rows import shared_gap_check
 from fedgeom.data.sites import SiteData
 from fedgeom.data.validation import Report
 from fedgeom.engines.check import NAMES, CheckedSites, check_aligned
 from fedgeom.engines.embedded import EmbeddedEngine, Interfere
-from fedgeom.engines.network import Network, NetworkEngine
+from fedgeom.engines.network import NetworkEngine, SimulatedNetwork
 from fedgeom.engines.workers import check_jobs
 from fedgeom.errors import InputError
 from fedgeom.evaluation.evaluation import evaluate_run
-from fedgeom.federation.coordinator import Event, Sites
+from fedgeom.federation.coordinator import Coordinator, Event
 from fedgeom.federation.holdout import Holdout, part_rows
 from fedgeom.federation.method import Method
 from fedgeom.federation.model import Model
@@ -42,7 +42,7 @@ from fedgeom.methods.ridge.core import starts
 from fedgeom.methods.ridge.method import Ridge
 from fedgeom.methods.ridge.settings import RidgeSettings
 from fedgeom.methods.ridge.statistics import Statistics, gram_parts, rows_of
-from fedgeom.methods.ridge_update.method import CHANGE, RidgeUpdate
+from fedgeom.methods.ridge.update import CHANGE, RidgeUpdate
 from fedgeom.registry import Registry
 from fedgeom.storage import Lock, make_private_folder, to_json, write_file
 
@@ -250,7 +250,7 @@ def run(
     watch: Callable[[Event], None] | None = None,
     interfere: Interfere | None = None,
     n_jobs: int = 1,
-    network: Network | None = None,
+    network: SimulatedNetwork | None = None,
     writers: Sequence[str] = (),
     chosen: str = "",
     checked: CheckedSites | None = None,
@@ -278,7 +278,7 @@ def run(
     if record is None and (resumable or resume or writers):
         raise InputError("resumable and resume need record, the run's folder, and so do writers")
     made = _engine_class(engine, n_jobs, network)
-    with looking_once():
+    with shared_gap_check():
         found = check_aligned(method, sites, policy, seed=seed) if checked is None else checked
         found.report.raise_errors(
             but=("policy",)
@@ -300,7 +300,7 @@ def run(
         carried = NetworkEngine(carrier, network) if network else carrier
         odd = _odd(found.report)
         try:
-            model, conversation = session.hold(carried)
+            model, conversation = session.conduct(carried)
         except BaseException:
             carried.close()
             raise
@@ -331,7 +331,7 @@ def _finish(
     policy: Policy,
     odd: list[RunWarning],
     model: Any,
-    conversation: Sites,
+    conversation: Coordinator,
 ) -> Run:
     """Take what each site has in the end, and put the run together."""
     log = session.record
@@ -380,7 +380,7 @@ def _prepared(model: Any, train: SiteData, aside: SiteData) -> tuple[SiteData, S
 
 
 def _engine_class(
-    engine: str | type[EmbeddedEngine], n_jobs: int, network: Network | None
+    engine: str | type[EmbeddedEngine], n_jobs: int, network: SimulatedNetwork | None
 ) -> type[EmbeddedEngine]:
     """Return what carries the questions; refuse workers that it does not have."""
     made: type[EmbeddedEngine] = ENGINES.find(engine, what="engine") if isinstance(engine, str) else engine

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 import numpy.typing as npt
 
 from fedgeom.errors import DecodeError, TooFewSitesError, printable
-from fedgeom.federation.ledger import Entry, Ledger
+from fedgeom.federation.ledger import Ledger, LedgerEntry
 from fedgeom.federation.messages import Buffer, Message, Question, Refusal, pack, read_answer, unpack
 from fedgeom.federation.results import ABSENT, RunWarning, away_for_a_while, lost_sites
 
@@ -75,7 +75,7 @@ class Event:
     detail: str = ""
 
 
-class Sites:
+class Coordinator:
     """All sites of a run. Every answer is entered into the ledger before a method sees it."""
 
     masked: ClassVar[bool] = True
@@ -234,7 +234,7 @@ class Sites:
             return Lost(printable(str(error)))
         shown = answer.reveals if isinstance(answer, Refusal) else question.answer_reveals or answer.reveals
         self.ledger.add(
-            Entry(
+            LedgerEntry(
                 step=self._step,
                 site=name,
                 kind=answer.kind,

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from fedgeom.data.sites import SiteData
 from fedgeom.data.validation import Finding
 from fedgeom.errors import InputError
-from fedgeom.federation.coordinator import Sites
+from fedgeom.federation.coordinator import Coordinator
 from fedgeom.federation.holdout import Holdout
 from fedgeom.federation.messages import Question
 from fedgeom.federation.model import Model
@@ -140,7 +140,7 @@ class Method(Settings):
         """
         raise NotImplementedError(f"{type(self).__name__} has no plan; write one (docs/own-method.md)")
 
-    def conduct(self, sites: Sites) -> Any:
+    def conduct(self, sites: Coordinator) -> Any:
         """Hold the conversation with the sites and return the model."""
         raise NotImplementedError(f"{type(self).__name__} does not conduct")
 

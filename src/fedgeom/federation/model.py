@@ -14,10 +14,9 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from fedgeom.data.columns import check_distinct
-from fedgeom.data.kinds import Kind, read_kinds, write_kinds
+from fedgeom.data.columns import Kind, check_distinct, read_kinds, write_kinds
 from fedgeom.errors import InputError
-from fedgeom.federation.novelty import PREFIX, JudgesRows, Known
+from fedgeom.federation.novelty import PREFIX, KnownRows, RowNovelty
 from fedgeom.federation.preparation import FACT, Preparation
 from fedgeom.storage import write_file
 
@@ -35,7 +34,7 @@ Facts = dict[str, Any]
 """What else a model file says: text, numbers, lists of these."""
 
 
-class Model(JudgesRows, ABC):
+class Model(RowNovelty, ABC):
     """Something that predicts, for everybody or for one site, and can be saved without pickles.
 
     Models that give probabilities have `predict_proba` too: (rows, classes), rows summing to 1. Whatever takes rows
@@ -207,7 +206,7 @@ class Model(JudgesRows, ABC):
         made = cls.from_tensors(own, rest).with_columns(names, kinds)
         if FACT in facts:
             made = made.with_preparation(Preparation.read(arrays, facts[FACT]))
-        known = Known.read(arrays)
+        known = KnownRows.read(arrays)
         return made if known is None else made.knowing(known)
 
     def save(self, path: str | Path) -> None:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, TypeVar
 from fedgeom.crypto.keys import KEY_BYTES, Identity, Roster, fingerprint
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
-from fedgeom.federation.coordinator import Lost, Sites
+from fedgeom.federation.coordinator import Coordinator, Lost
 from fedgeom.federation.messages import Message, Question
 from fedgeom.federation.model import prepare_file
 from fedgeom.federation.policy import Policy
@@ -39,7 +39,7 @@ class Plain:
     local: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
-class OpenSites(Sites):
+class OpenSites(Coordinator):
     """The sites of a plain run, all in this process."""
 
     masked: ClassVar[bool] = False

@@ -47,7 +47,7 @@ class Shape:
     raw_columns: int | None = None
     """How many columns the sites' tables have before they are prepared; None: as many as after."""
     preparation: Any = None
-    """How rows will be prepared, where one process has all tables (`fedgeom.protocols.preparing.Rehearsed`)."""
+    """How rows will be prepared, where one process has all tables (`fedgeom.protocols.preparation.Rehearsed`)."""
     known: bool = True
     """Whether the numbers are those of a problem. In the plan that follows from the terms alone they stand for any
     problem: steps and their number count, lengths do not."""

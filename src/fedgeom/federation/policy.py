@@ -3,18 +3,107 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 import numpy as np
 
-from fedgeom.errors import InputError, ProtocolError
+from fedgeom.crypto.keys import fingerprint
+from fedgeom.errors import FedgeomError, InputError, ProtocolError
+from fedgeom.federation.messages import Question
 from fedgeom.federation.privacy import Spent, privacy_of, spent_by
 from fedgeom.federation.settings import Settings
 from fedgeom.memo import memoize
 from fedgeom.privacy.accounting import epsilon_of
+from fedgeom.version import __version__
+
+
+def release_series(release: str) -> str:
+    """Return what must agree of a release: its first two numbers.
+
+    >>> release_series("0.1.7")
+    '0.1'
+    """
+    return ".".join(release.split(".")[:2])
+
+
+class JobTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A job's terms: everything that shapes what leaves a site."""
+
+    method: str
+    settings: dict[str, Any]
+    """All settings of the method (`Settings.terms`); the number of rounds follows from them."""
+    seed: int
+    participants: tuple[str, ...]
+    """Everyone who may take part, in alphabetical order."""
+    release: str
+    """The release series of fedgeom, such as "0.1": another one may compute something else."""
+
+
+def job_terms(
+    method: str, settings: Mapping[str, Any], seed: int, participants: Iterable[str], release: str = __version__
+) -> JobTerms:
+    """Put a job's terms together."""
+    return JobTerms(
+        method=method,
+        settings=dict(settings),
+        seed=seed,
+        participants=tuple(sorted(participants)),
+        release=release_series(release),
+    )
+
+
+def hash_terms(job: JobTerms) -> bytes:
+    """Hash a job's terms: what a steward pins, and what every site signs with its keys. 32 bytes."""
+    return fingerprint(b"terms", msgspec.msgpack.encode(job, order="sorted"))
+
+
+class Invitation(Question, kind="invitation"):
+    """A question that says on what terms a run is held; a site that must be asked first answers it first."""
+
+    def job(self, method: str) -> JobTerms:
+        """Return the terms on which a run of a method is announced."""
+        raise NotImplementedError(f"{type(self).__name__} does not say the job's terms")
+
+
+class NotApprovedError(FedgeomError):
+    """The site's steward has not approved the job yet; it may be asked again later."""
+
+
+class RevokedError(ProtocolError):
+    """The site's steward has revoked the approval of the job: the site leaves the run."""
+
+
+REVOKED = "its steward has revoked the approval of this job"
+"""What a coordinator hears of a site whose approval is gone."""
+
+
+class Approvals(Protocol):
+    """Says whether a site may answer, before anything about its data is looked at."""
+
+    def admit(self, run: bytes, job: JobTerms) -> None:
+        """Return where a job is approved for a run; raise `NotApprovedError` or `RevokedError` where not."""
+
+    def check(self, run: bytes, method: str, approved: bytes) -> None:
+        """Return where a run may go on that was admitted on terms with this hash, or on none (``b""``).
+
+        Raise `RevokedError` where the approval was taken back, `ProtocolError` where there never was one.
+        """
+
+
+@dataclass(frozen=True)
+class ApproveAny:
+    """Approves every job: for sites that are simulated."""
+
+    def admit(self, run: bytes, job: JobTerms) -> None:
+        """Every job may begin."""
+
+    def check(self, run: bytes, method: str, approved: bytes) -> None:
+        """Every run may go on."""
+
 
 SNAP = 0.002
 """A threshold written as a decimal number means the simple fraction that is this near: 0.667 means 2/3."""

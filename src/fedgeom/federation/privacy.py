@@ -130,7 +130,7 @@ def spent_by(settings: Any) -> Spent | None:
 def smallest_sum(settings: Any, wanted: int = 0) -> int:
     """Return over how many sites sums are at least, in a run with privacy; ``wanted`` is the most that a policy asks.
 
-    Sites sign no list of fewer living ones (`Joining.check_many_enough`), so that their noise can be relied on.
+    Sites sign no list of fewer living ones (`JoinPart.check_many_enough`), so that their noise can be relied on.
     """
     return max(int(getattr(settings, "min_sites", 2)), wanted, 2)
 

@@ -14,9 +14,8 @@ import msgspec
 
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import ContractError, DecodeError, FedgeomError, InputError, ProtocolError
-from fedgeom.federation.approval import Invitation, NotApprovedError, RevokedError, hash_terms
 from fedgeom.federation.messages import Buffer, Question, Refusal, Waiting, decode, pack, pack_large, unpack
-from fedgeom.federation.policy import Policy
+from fedgeom.federation.policy import Invitation, NotApprovedError, Policy, RevokedError, hash_terms
 from fedgeom.federation.results import LEAVES
 from fedgeom.federation.site import Memory, Site, SiteIdentity
 from fedgeom.memo import memoize_last
@@ -97,10 +96,10 @@ class SiteRunner:
         except ContractError:
             raise
         except Exception as error:
-            return self.stumble(frame.run, error)
+            return self.fail(frame.run, error)
         return self.leave(frame.run)
 
-    def stumble(self, run: bytes, error: Exception) -> tuple[bytes, bytes]:
+    def fail(self, run: bytes, error: Exception) -> tuple[bytes, bytes]:
         """Leave a run over an exception that nobody expected; where it came from stands in the site's own log."""
         why = describe_failure(error, self.identity.policy)
         log.warning("site %r leaves run %s: %s", self.identity.name, run.hex()[:8], why, exc_info=error)

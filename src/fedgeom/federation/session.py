@@ -15,13 +15,13 @@ from typing import Any
 
 import msgspec
 
-from fedgeom.data.kinds import Kind
+from fedgeom.data.columns import Kind
 from fedgeom.errors import DecodeError, InputError, TooFewSitesError
-from fedgeom.federation.approval import Invitation
-from fedgeom.federation.coordinator import Engine, Event, Lost, Sites
+from fedgeom.federation.coordinator import Coordinator, Engine, Event, Lost
 from fedgeom.federation.messages import Buffer, Waiting, unpack
 from fedgeom.federation.method import Method
 from fedgeom.federation.model import name_columns, prepare_file
+from fedgeom.federation.policy import Invitation
 from fedgeom.federation.preparation import Preparation
 from fedgeom.federation.record import RunRecord
 from fedgeom.federation.results import written
@@ -29,7 +29,7 @@ from fedgeom.storage import open_to_append, write_file
 
 
 @dataclass(frozen=True)
-class Patience:
+class ApprovalTimeout:
     """How long to wait for approvals, and how often to ask."""
 
     seconds: float = 0.0
@@ -40,12 +40,12 @@ class Patience:
     sleep: Callable[[float], None] = time.sleep
 
 
-class PatientEngine:
+class ApprovalRetryEngine:
     """An engine that puts an invitation again to the sites that answered that they wait for an approval."""
 
-    def __init__(self, engine: Engine, invitations: Collection[str], patience: Patience | None = None):
+    def __init__(self, engine: Engine, invitations: Collection[str], patience: ApprovalTimeout | None = None):
         """Wrap an engine; ``invitations`` are the kinds of the questions to which a site may answer that it waits."""
-        self._engine, self._kinds, self._patience = engine, frozenset(invitations), patience or Patience()
+        self._engine, self._kinds, self._patience = engine, frozenset(invitations), patience or ApprovalTimeout()
         self.listener: Callable[[str, str], None] = lambda site, detail: None
         """Told which site waits, and what else is known, whenever that changes."""
         self.waited = 0.0
@@ -116,7 +116,7 @@ def in_words(seconds: float) -> str:
     return f"{seconds:.3g} s"
 
 
-class Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class TranscriptLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One outcome: the answer, or the reason why there is none; or, with no site, that a step is over."""
 
     step: int
@@ -132,7 +132,7 @@ class Transcript:
 
     def __init__(self, engine: Engine, path: str | Path):
         self._engine, self._path = engine, Path(path)
-        self._known: dict[tuple[int, str], Line] = {}
+        self._known: dict[tuple[int, str], TranscriptLine] = {}
         self._over: set[int] = set()
         for line in _read(self._path):
             if line.site:
@@ -167,7 +167,7 @@ class Transcript:
         for name, outcome in self._engine.deliver(new) if new else ():
             lost = outcome.reason or "lost" if isinstance(outcome, Lost) else ""
             self._write(
-                Line(
+                TranscriptLine(
                     step=step,
                     site=name,
                     request=hashlib.sha256(requests[name]).digest(),
@@ -177,7 +177,7 @@ class Transcript:
             )
             yield name, outcome
         if step not in self._over:
-            self._write(Line(step=step))
+            self._write(TranscriptLine(step=step))
 
     def reopen_last_step(self, left_out: Collection[str] = ()) -> None:
         """Forget the last step in which sites were lost, and all that followed.
@@ -201,16 +201,16 @@ class Transcript:
         self._file.close()
         write_file(self._path, b"".join(_framed(line) for line in kept), private=True, durable=True)
 
-    def _write(self, line: Line) -> None:
+    def _write(self, line: TranscriptLine) -> None:
         self._file.write(_framed(line))
 
 
-def _framed(line: Line) -> bytes:
+def _framed(line: TranscriptLine) -> bytes:
     body = msgspec.msgpack.encode(line)
     return len(body).to_bytes(8, "big") + body
 
 
-def _read(path: Path) -> Iterator[Line]:
+def _read(path: Path) -> Iterator[TranscriptLine]:
     """Read what is complete; the entry that was being written when the process died is cut off."""
     if not path.exists():
         return
@@ -220,7 +220,7 @@ def _read(path: Path) -> Iterator[Line]:
         if at + 8 + size > len(data):
             break
         try:
-            yield msgspec.msgpack.decode(data[at + 8 : at + 8 + size], type=Line)
+            yield msgspec.msgpack.decode(data[at + 8 : at + 8 + size], type=TranscriptLine)
         except msgspec.DecodeError as error:
             raise InputError(f"{path} is damaged at byte {at}: {error}") from error
         at += 8 + size
@@ -248,19 +248,19 @@ class Session:
     """The names of the sites' columns, where whoever holds the session knows them: the model keeps them."""
     kinds: tuple[Kind, ...] = ()
     """The kinds of their numbers, likewise."""
-    patience: Patience = field(default_factory=Patience)
+    patience: ApprovalTimeout = field(default_factory=ApprovalTimeout)
     """How long to wait for the approval of the sites' stewards."""
 
-    def hold(self, engine: Engine) -> tuple[Any, Sites]:
+    def conduct(self, engine: Engine) -> tuple[Any, Coordinator]:
         """Hold the conversation; return the model and the coordinator's view of the sites.
 
         The record is not closed when the run went well: what the sites themselves have may be added (`close`).
         """
         known = self.method.site.understands().values()
         invitations = [question.kind for question in known if issubclass(question, Invitation)]
-        patient = PatientEngine(engine, invitations, self.patience)
+        patient = ApprovalRetryEngine(engine, invitations, self.patience)
         carrier = patient if self.transcript is None else Transcript(patient, self.transcript)
-        sites = Sites(
+        sites = Coordinator(
             carrier,
             run=self.run,
             method=self.method.name,
@@ -309,7 +309,7 @@ class Session:
         else:
             self.record.keep(name, prepare_file(data, preparation))
 
-    def _write_down(self, model: Any, sites: Sites) -> None:
+    def _write_down(self, model: Any, sites: Coordinator) -> None:
         if self.record is not None:
             self.record.model(model.to_bytes())
             for name, value in sites.metrics.items():

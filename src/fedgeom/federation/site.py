@@ -21,12 +21,8 @@ from fedgeom.arrays import Floats
 from fedgeom.crypto.keys import Identity, Roster
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import ProtocolError
-from fedgeom.federation.approval import (
-    Approvals,
-    ApproveAny,
-)
 from fedgeom.federation.messages import Message, Question
-from fedgeom.federation.policy import Budget, NoBudget, Policy
+from fedgeom.federation.policy import Approvals, ApproveAny, Budget, NoBudget, Policy
 from fedgeom.federation.preparation import Preparation
 from fedgeom.federation.settings import Settings
 

@@ -198,7 +198,7 @@ REGULAR = 1e-6
 """The share of the mean variance that the fit adds to each: a lump may be flat."""
 
 
-def find_lumps(X: Floats, most: int, min_rows: int, seed: int = 0) -> Indices:
+def find_components(X: Floats, most: int, min_rows: int, seed: int = 0) -> Indices:
     """Return for each row in which lump it is, (n,): up to ``most``, each of at least so many rows.
 
     X (n, d), f8. Of the mixtures with 1, 2, … Gaussians the one with the least BIC is taken; one with a lump of fewer
@@ -241,3 +241,40 @@ def joined_tree(classes: Gaussians, names: Sequence[str]) -> dict[str, str]:
             parents[child] = group
         nodes.append(group)
     return parents
+
+
+FAINT_DIRECTION = 1e-3
+"""Below this share of the first ratio, a second discriminant direction is noise."""
+
+
+def discriminant_plane(within: Floats, between: Floats, spread: float) -> Floats:
+    """Return the directions with the two largest ratios of scatter between and within classes, (columns, 2), f8.
+
+    Rows of that scatter then have root mean square ``spread`` in the plane. Each direction points where its largest
+    weight is positive. within, between (columns, columns), f8: symmetric, divided by the number of rows.
+    """
+    from scipy.linalg import eigh  # slow to import
+
+    columns = len(within)
+    ridge = 1e-6 * max(np.trace(within) / columns, 1e-12)
+    within = within + ridge * np.eye(columns)
+    ratios, vectors = eigh(between, within)
+    P = vectors[:, [-1, -2]]
+    if ratios[-2] < FAINT_DIRECTION * ratios[-1]:  # two classes differ along one line only
+        P[:, 1] = _broadest_beside(P[:, 0], within, within + between)
+    P = P * np.sign(P[np.abs(P).argmax(axis=0), [0, 1]])  # a sign nobody has to guess
+    size_now = np.sqrt(np.trace(P.T @ (within + between) @ P))
+    return np.asarray(P * (spread / size_now))
+
+
+def _broadest_beside(first: Floats, within: Floats, total: Floats) -> Floats:
+    """Return the direction of most variance that is uncorrelated with the first one inside classes.
+
+    Discriminant analysis leaves a second direction open when there are two classes; the first principal
+    component of what is left shows most of the data, and does not hang on rounding.
+    """
+    from scipy.linalg import eigh, null_space  # slow to import
+
+    free = null_space((within @ first)[None, :])
+    direction = free @ eigh(free.T @ total @ free)[1][:, -1]
+    return np.asarray(direction / np.sqrt(direction @ within @ direction))

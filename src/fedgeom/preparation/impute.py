@@ -10,18 +10,22 @@ import numpy.typing as npt
 
 from fedgeom.arrays import Ints, Words
 from fedgeom.federation.settings import Between
-from fedgeom.federation.steps import Block, Columns, Fit, Ground, PreparedRows, Step, SumKind
-from fedgeom.preparation.numbers import DEEP, as_dense, from_deep, some_columns, to_deep
+from fedgeom.federation.steps import Block, Columns, FitContext, PreparedRows, Step, StepFit, SumKind
 from fedgeom.preparation.private_steps import BoundedCounts, BoundedMeans, need, read_ranges
 from fedgeom.preparation.quantiles import (
     ALL_BITS,
+    DEEP,
+    as_dense,
     bins_length,
     count_bins,
+    from_deep,
     from_keys,
     medians,
     rounds,
+    some_columns,
     sort_keys,
     take_bins,
+    to_deep,
 )
 
 DIRECT, HASHED, LOWEST = 1024, 1024, -64
@@ -41,7 +45,7 @@ def buckets(cells: npt.NDArray[Any]) -> Ints:
     return np.where(whole, np.where(whole, cells, 0) - LOWEST, DIRECT + hashed.astype(np.int64)).astype(np.int64)
 
 
-def count_frequent(cells: npt.NDArray[Any], there: npt.NDArray[np.bool_], fit: Fit, done: int) -> Ints:
+def count_frequent(cells: npt.NDArray[Any], there: npt.NDArray[np.bool_], fit: StepFit, done: int) -> Ints:
     """Return how many of a site's numbers are in each bucket, or have each bit among those of the fullest.
 
     cells (rows, columns), 0 where there is none; there (rows, columns).
@@ -58,7 +62,7 @@ def count_frequent(cells: npt.NDArray[Any], there: npt.NDArray[np.bool_], fit: F
     return found.ravel()
 
 
-def take_frequent(fit: Fit, total: Ints, done: int) -> None:
+def take_frequent(fit: StepFit, total: Ints, done: int) -> None:
     """Choose the fullest bucket of each column; then the number that most of its rows have."""
     if done == 0:
         fit.put(bucket=total.reshape(-1, BUCKETS).argmax(axis=1).astype(np.int64))
@@ -109,7 +113,7 @@ class Impute(Step):
         counts: list[SumKind] = ["bins"] * (rounds(self.bits) if self.strategy == "median" else 2)
         return ("cells", *counts)
 
-    def length(self, ground: Ground, fit: Fit) -> int:
+    def length(self, ground: FitContext, fit: StepFit) -> int:
         """Return how many words the next sum has."""
         if fit.taken == 0:
             return 1 + 2 * ground.columns.width
@@ -118,7 +122,7 @@ class Impute(Step):
             return DEEP * kept
         return bins_length(kept) if self.strategy == "median" else frequent_length(kept, fit.taken - 1)
 
-    def summand(self, ground: Ground, fit: Fit, rows: PreparedRows) -> npt.NDArray[Any]:
+    def summand(self, ground: FitContext, fit: StepFit, rows: PreparedRows) -> npt.NDArray[Any]:
         """Count cells with a number; add up columns; or count numbers in bins."""
         width = ground.columns.width
         if fit.taken == 0:
@@ -142,7 +146,7 @@ class Impute(Step):
                 total += count_frequent(filled, there, fit, done)
         return to_deep(total, sites=ground.sites) if mean else total
 
-    def take(self, ground: Ground, fit: Fit, total: Words) -> None:
+    def take(self, ground: FitContext, fit: StepFit, total: Words) -> None:
         """Take which columns can be filled in, then their values."""
         if fit.taken == 0:
             rows, (there, sites) = total[0].view(np.int64), total[1:].view(np.int64).reshape(2, -1)
@@ -159,7 +163,7 @@ class Impute(Step):
         if fit.taken + 1 == len(self.sums()):
             fit.drop("there")
 
-    def transform(self, ground: Ground, fit: Fit, block: Block) -> Block:
+    def transform(self, ground: FitContext, fit: StepFit, block: Block) -> Block:
         """Return a block without gaps, and which there were beside it."""
         cells = some_columns(as_dense(block), fit.get("kept"))
         gaps = np.flatnonzero(fit.get("gaps")) if self.add_indicator else np.arange(0)
@@ -171,14 +175,14 @@ class Impute(Step):
         found[:, cells.shape[1] :] = some_columns(missing, gaps)
         return found
 
-    def output(self, ground: Ground, fit: Fit) -> Columns:
+    def output(self, ground: FitContext, fit: StepFit) -> Columns:
         """Return the columns that were filled in, and those that say where."""
         kept = ground.columns.kept(fit.get("kept").astype(np.intp))
         gaps = np.flatnonzero(fit.get("gaps")) if self.add_indicator else np.arange(0)
         names = (*kept.names, *(f"{kept.names[at]} is missing" for at in gaps)) if kept.names else ()
         return Columns(width=kept.width + len(gaps), names=names)
 
-    def output_bytes(self, ground: Ground, fit: Fit, rows: int, came: int) -> int:
+    def output_bytes(self, ground: FitContext, fit: StepFit, rows: int, came: int) -> int:
         """Return the size of dense rows."""
         gaps = int(np.count_nonzero(fit.get("gaps"))) if self.add_indicator else 0
         return 8 * rows * (fit.get("kept").size + gaps)

@@ -13,10 +13,18 @@ from fedgeom.data.sites import SiteData
 from fedgeom.data.tables import is_sparse
 from fedgeom.data.validation import Finding, fault
 from fedgeom.federation.settings import POSITIVE
-from fedgeom.federation.steps import Block, Fit, Ground, PreparedRows, Step, SumKind
-from fedgeom.preparation.numbers import small_type
+from fedgeom.federation.steps import Block, FitContext, PreparedRows, Step, StepFit, SumKind
 from fedgeom.preparation.private_steps import BoundedDepth
-from fedgeom.preparation.quantiles import ALL_BITS, bins_length, count_bins, medians, rounds, sort_keys, take_bins
+from fedgeom.preparation.quantiles import (
+    ALL_BITS,
+    bins_length,
+    count_bins,
+    medians,
+    rounds,
+    small_type,
+    sort_keys,
+    take_bins,
+)
 
 
 def depths_of(block: Block) -> Floats:
@@ -45,11 +53,11 @@ class LogCounts(Step):
         counts: list[SumKind] = ["bins"] * rounds(ALL_BITS)
         return tuple(counts) if self.target_sum is None else ()
 
-    def length(self, ground: Ground, fit: Fit) -> int:
+    def length(self, ground: FitContext, fit: StepFit) -> int:
         """Return how many bins are counted."""
         return bins_length(1)
 
-    def summand(self, ground: Ground, fit: Fit, rows: PreparedRows) -> npt.NDArray[Any]:
+    def summand(self, ground: FitContext, fit: StepFit, rows: PreparedRows) -> npt.NDArray[Any]:
         """Count rows by their depth."""
         if "depths" not in rows.scratch:
             found = [depths_of(block) for block in rows.blocks()]
@@ -58,13 +66,13 @@ class LogCounts(Step):
         depths = depths[depths > 0][:, None]
         return count_bins(sort_keys(depths), np.ones(depths.shape, bool), fit, fit.taken)
 
-    def take(self, ground: Ground, fit: Fit, total: Words) -> None:
+    def take(self, ground: FitContext, fit: StepFit, total: Words) -> None:
         """Come nearer to the median depth."""
         take_bins(fit, total.view(np.int64), fit.taken)
         if fit.taken + 1 == rounds(ALL_BITS):
             fit.put(depth=medians(fit, ALL_BITS))
 
-    def transform(self, ground: Ground, fit: Fit, block: Block) -> Block:
+    def transform(self, ground: FitContext, fit: StepFit, block: Block) -> Block:
         """Return a block's logarithms."""
         target = float(fit.get("depth")[0]) if self.target_sum is None else self.target_sum
         depths, kind = depths_of(block), small_type(block)

@@ -13,10 +13,10 @@ from fedgeom.arrays import Floats, Words
 from fedgeom.data.tables import is_sparse
 from fedgeom.errors import ProtocolError
 from fedgeom.federation.settings import POSITIVE, Between
-from fedgeom.federation.steps import Block, Columns, Fit, Ground, PreparedRows, Step, SumKind
+from fedgeom.federation.steps import Block, Columns, FitContext, PreparedRows, Step, StepFit, SumKind
 from fedgeom.memo import memoize
-from fedgeom.preparation.numbers import DEEP, as_dense, column_sums, from_deep, square_sums, to_deep
 from fedgeom.preparation.private_steps import BoundedPCA, need
+from fedgeom.preparation.quantiles import DEEP, as_dense, column_sums, from_deep, square_sums, to_deep
 from fedgeom.privacy.bounded_sums import row_products
 from fedgeom.protocols.fixed_point import from_fixed, to_fixed
 
@@ -49,10 +49,10 @@ class PCA(Step):
         need(self, "clip", "…")
         return BoundedPCA(self)
 
-    def _count(self, ground: Ground) -> int:
+    def _count(self, ground: FitContext) -> int:
         return min(self.n_components, ground.columns.width)
 
-    def _exact(self, ground: Ground) -> bool:
+    def _exact(self, ground: FitContext) -> bool:
         return ground.columns.width <= max(self.exact_columns, self._count(ground) + BESIDE)
 
     @property
@@ -65,7 +65,7 @@ class PCA(Step):
         rounds: list[SumKind] = ["directions"] * ROUNDS
         return ("moments", "products", *rounds)
 
-    def length(self, ground: Ground, fit: Fit) -> int:
+    def length(self, ground: FitContext, fit: StepFit) -> int:
         """Return how many words the next sum has; 0 for the ways that are not taken."""
         width, exact = ground.columns.width, self._exact(ground)
         if fit.taken == 0:
@@ -74,7 +74,7 @@ class PCA(Step):
             return width * (width + 1) // 2 if exact else 0
         return 0 if exact else width * (self._count(ground) + BESIDE)
 
-    def summand(self, ground: Ground, fit: Fit, rows: PreparedRows) -> npt.NDArray[Any]:
+    def summand(self, ground: FitContext, fit: StepFit, rows: PreparedRows) -> npt.NDArray[Any]:
         """Add up columns and squares, products about the joint mean, or these times directions."""
         width, blocks = ground.columns.width, rows.blocks()
         if fit.taken == 0:
@@ -92,7 +92,7 @@ class PCA(Step):
             vector = _images(blocks, fit.get("mean"), self._directions(ground, fit)).ravel()
         return to_fixed(vector, fraction_bits=int(fit.get("bits")[0]), sites=ground.sites)
 
-    def _directions(self, ground: Ground, fit: Fit) -> Floats:
+    def _directions(self, ground: FitContext, fit: StepFit) -> Floats:
         """Return orthonormal directions, (columns, components + 30), f8: random ones first."""
         if "directions" in fit.arrays:
             return np.asarray(fit.get("directions"))
@@ -100,7 +100,7 @@ class PCA(Step):
         shape = ground.columns.width, self._count(ground) + BESIDE
         return np.linalg.qr(rng.standard_normal(shape))[0]
 
-    def take(self, ground: Ground, fit: Fit, total: Words) -> None:
+    def take(self, ground: FitContext, fit: StepFit, total: Words) -> None:
         """Take the moments; then the components, or better directions."""
         width, count = ground.columns.width, self._count(ground)
         if fit.taken == 0:
@@ -132,7 +132,7 @@ class PCA(Step):
         fit.put(components=components * signs, variances=np.maximum(variances, 0.0) / max(n - 1, 1.0))
         fit.drop("bits", "rows", "directions")
 
-    def transform(self, ground: Ground, fit: Fit, block: Block) -> Block:
+    def transform(self, ground: FitContext, fit: StepFit, block: Block) -> Block:
         """Return a block's components."""
         components, mean = fit.get("components"), fit.get("mean")
         if self.clip is not None:  # with privacy, no row may have a part in another one's digits
@@ -144,12 +144,12 @@ class PCA(Step):
             found = rows @ components.astype(rows.dtype) - (mean @ components).astype(rows.dtype)
         return found.astype(as_dense(block[:0]).dtype, copy=False)
 
-    def output(self, ground: Ground, fit: Fit) -> Columns:
+    def output(self, ground: FitContext, fit: StepFit) -> Columns:
         """Return the components, counted from 1."""
         count = self._count(ground)
         return Columns(width=count, names=tuple(f"component {at + 1}" for at in range(count)))
 
-    def output_bytes(self, ground: Ground, fit: Fit, rows: int, came: int) -> int:
+    def output_bytes(self, ground: FitContext, fit: StepFit, rows: int, came: int) -> int:
         """Return the size of the components."""
         return 8 * rows * self._count(ground)
 

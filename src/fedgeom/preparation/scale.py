@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from fedgeom.arrays import Words
 from fedgeom.federation.settings import POSITIVE
-from fedgeom.federation.steps import Block, Columns, Fit, Ground, PreparedRows, Step, SumKind
-from fedgeom.preparation.numbers import DEEP, as_dense, column_sums, from_deep, to_deep
+from fedgeom.federation.steps import Block, Columns, FitContext, PreparedRows, Step, StepFit, SumKind
 from fedgeom.preparation.private_steps import BoundedScale, need, read_ranges
+from fedgeom.preparation.quantiles import DEEP, as_dense, column_sums, from_deep, to_deep
 
 CONSTANT = 1e-10
 """A column whose deviation is a smaller share of its size is constant; it is left out."""
@@ -47,11 +47,11 @@ class Scale(Step):
         """Return rows, sums of columns and of their sizes, then squares about the mean."""
         return ("moments", "moments")
 
-    def length(self, ground: Ground, fit: Fit) -> int:
+    def length(self, ground: FitContext, fit: StepFit) -> int:
         """Return how many words the next sum has."""
         return DEEP * (1 + 2 * ground.columns.width if fit.taken == 0 else ground.columns.width)
 
-    def summand(self, ground: Ground, fit: Fit, rows: PreparedRows) -> npt.NDArray[Any]:
+    def summand(self, ground: FitContext, fit: StepFit, rows: PreparedRows) -> npt.NDArray[Any]:
         """Add up the columns, or their squares about the joint mean."""
         total, size = np.zeros((2, ground.columns.width))
         if fit.taken == 0:
@@ -65,7 +65,7 @@ class Scale(Step):
             total += np.einsum("ij,ij->j", away, away)
         return to_deep(total, sites=ground.sites)
 
-    def take(self, ground: Ground, fit: Fit, total: Words) -> None:
+    def take(self, ground: FitContext, fit: StepFit, total: Words) -> None:
         """Take the joint means, then the joint deviations."""
         values = from_deep(total)
         if fit.taken == 0:
@@ -80,7 +80,7 @@ class Scale(Step):
         fit.put(kept=kept.astype(np.int64), mean=fit.get("mean")[kept], deviation=deviation[kept])
         fit.drop("rows", "unit")
 
-    def transform(self, ground: Ground, fit: Fit, block: Block) -> Block:
+    def transform(self, ground: FitContext, fit: StepFit, block: Block) -> Block:
         """Return a block on the joint scale."""
         kept = fit.get("kept")
         some = block if len(kept) == block.shape[1] else block[:, kept]
@@ -88,10 +88,10 @@ class Scale(Step):
         found = (rows - fit.get("mean").astype(rows.dtype)) / fit.get("deviation").astype(rows.dtype)
         return found if self.max_value is None else np.clip(found, -self.max_value, self.max_value)
 
-    def output(self, ground: Ground, fit: Fit) -> Columns:
+    def output(self, ground: FitContext, fit: StepFit) -> Columns:
         """Return the columns that vary."""
         return ground.columns.kept(fit.get("kept").astype(np.intp))
 
-    def output_bytes(self, ground: Ground, fit: Fit, rows: int, came: int) -> int:
+    def output_bytes(self, ground: FitContext, fit: StepFit, rows: int, came: int) -> int:
         """Return the size of dense rows."""
         return 8 * rows * len(fit.get("kept"))

@@ -14,10 +14,10 @@ from fedgeom.data.tables import is_sparse
 from fedgeom.data.validation import Finding
 from fedgeom.errors import InputError
 from fedgeom.federation.settings import POSITIVE, Between
-from fedgeom.federation.steps import Block, Columns, Fit, Ground, PreparedRows, Step, SumKind
+from fedgeom.federation.steps import Block, Columns, FitContext, PreparedRows, Step, StepFit, SumKind
 from fedgeom.preparation.log_counts import no_counts
-from fedgeom.preparation.numbers import DEEP, as_dense, column_sums, from_deep, square_sums, to_deep
 from fedgeom.preparation.private_steps import BoundedVariances, need
+from fedgeom.preparation.quantiles import DEEP, as_dense, column_sums, from_deep, square_sums, to_deep
 
 CELL = 0.2
 """A cell of the tree has at most this share of the points that one regression looks at."""
@@ -163,7 +163,7 @@ class SelectVariable(Step):
         once: dict[str, tuple[SumKind, ...]] = {"seurat-v3": ("moments", "moments"), "sites": ("ranks",)}
         return once.get(self.flavor, ("moments",))
 
-    def length(self, ground: Ground, fit: Fit) -> int:
+    def length(self, ground: FitContext, fit: StepFit) -> int:
         """Return how many words the next sum has; 0 where all columns are kept."""
         width = ground.columns.width
         if width <= self.n_columns:
@@ -172,7 +172,7 @@ class SelectVariable(Step):
             return 2 * width
         return DEEP * ((1 if fit.taken == 0 else 0) + 2 * width)
 
-    def summand(self, ground: Ground, fit: Fit, rows: PreparedRows) -> npt.NDArray[Any]:
+    def summand(self, ground: FitContext, fit: StepFit, rows: PreparedRows) -> npt.NDArray[Any]:
         """Add up columns and squares; or choose columns here."""
         width = ground.columns.width
         sums, squares = np.zeros(width), np.zeros(width)
@@ -192,7 +192,7 @@ class SelectVariable(Step):
         head = [[len(rows)]] if fit.taken == 0 else []
         return to_deep(np.concatenate([*head, sums, squares]), sites=ground.sites)
 
-    def _clipped(self, fit: Fit, block: Block) -> Block:
+    def _clipped(self, fit: StepFit, block: Block) -> Block:
         top = fit.get("top")
         if not is_sparse(block):
             return np.minimum(as_dense(block).astype(np.float64), top)
@@ -200,7 +200,7 @@ class SelectVariable(Step):
         found.data = np.minimum(found.data, top[found.indices])
         return found
 
-    def take(self, ground: Ground, fit: Fit, total: Words) -> None:
+    def take(self, ground: FitContext, fit: StepFit, total: Words) -> None:
         """Choose the columns; for "seurat-v3" first where counts are clipped."""
         width = ground.columns.width
         if self.flavor == "sites":
@@ -226,18 +226,18 @@ class SelectVariable(Step):
         self._keep(fit, (n * mean**2 + squares - 2 * sums * mean) / (max(n - 1, 1.0) * deviation**2))
         fit.drop("rows", "mean", "deviation", "top")
 
-    def _keep(self, fit: Fit, scores: Floats) -> None:
+    def _keep(self, fit: StepFit, scores: Floats) -> None:
         fit.put(kept=np.flatnonzero(highest(scores, self.n_columns)).astype(np.int64))
 
-    def transform(self, ground: Ground, fit: Fit, block: Block) -> Block:
+    def transform(self, ground: FitContext, fit: StepFit, block: Block) -> Block:
         """Return the chosen columns of a block."""
         return block[:, fit.get("kept")] if "kept" in fit.arrays else block
 
-    def output(self, ground: Ground, fit: Fit) -> Columns:
+    def output(self, ground: FitContext, fit: StepFit) -> Columns:
         """Return the chosen columns."""
         return ground.columns.kept(fit.get("kept").astype(np.intp)) if "kept" in fit.arrays else ground.columns
 
-    def output_bytes(self, ground: Ground, fit: Fit, rows: int, came: int) -> int:
+    def output_bytes(self, ground: FitContext, fit: StepFit, rows: int, came: int) -> int:
         """Return the share of the size that is kept: chosen columns are not emptier than others by much."""
         return came * self.output(ground, fit).width // max(ground.columns.width, 1)
 

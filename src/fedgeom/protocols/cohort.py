@@ -13,7 +13,7 @@ import numpy.typing as npt
 from fedgeom.arrays import Floats, Words
 from fedgeom.crypto.tags import WORDS
 from fedgeom.errors import ContractError, ProtocolError, TooFewSitesError
-from fedgeom.federation.coordinator import Sites
+from fedgeom.federation.coordinator import Coordinator
 from fedgeom.federation.holdout import by_group
 from fedgeom.federation.messages import Array
 from fedgeom.federation.method import Method
@@ -26,9 +26,9 @@ from fedgeom.protocols.evaluation import evaluate
 from fedgeom.protocols.fixed_point import RING, from_fixed
 from fedgeom.protocols.join.coordinator import Joined, invite
 from fedgeom.protocols.join.messages import class_floors
-from fedgeom.protocols.noising import sum_noise
-from fedgeom.protocols.preparing import prepare
-from fedgeom.protocols.row_sums import Hidden, row_sums
+from fedgeom.protocols.noise import sum_noise
+from fedgeom.protocols.preparation import prepare
+from fedgeom.protocols.row_sums import MaskedRowSums, row_sums
 from fedgeom.protocols.secure_sum.coordinator import Collected, SumRequest, Total, collect, request_sum, unmask
 from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult, blank_result
 from fedgeom.protocols.secure_sum.rules import LEAST_GROUPS, GroupDraw, GroupSum, bound_of, check_sum, draw_of
@@ -57,7 +57,7 @@ def sums_of(method: Method, shape: Shape) -> Iterator[tuple[int, Sum]]:
             number += step.times + step.spare
 
 
-def join(sites: Sites, method: Method) -> Cohort:
+def join(sites: Coordinator, method: Method) -> Cohort:
     """Bring the sites together on a method's terms; those that fail to answer stay outside.
 
     The method's plan says which secure sums there will be (`Method.plan`). Where the terms prepare
@@ -269,7 +269,7 @@ class Cohort:
         attempts: int,
         layout: Callable[[tuple[str, ...]], Mapping[str, tuple[int, int]]],
         columns: int,
-    ) -> Hidden:
+    ) -> MaskedRowSums:
         """Add up the sites' matrices so that each site learns its own rows of the sum (see `row_sums`)."""
         kind = ask(self.left[0], self.left).kind
         return row_sums(

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from fedgeom.arrays import Floats, Ints
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import ProtocolError, TooFewSitesError
-from fedgeom.federation.coordinator import Sites
+from fedgeom.federation.coordinator import Coordinator
 from fedgeom.federation.holdout import by_group
 from fedgeom.federation.messages import Array
 from fedgeom.federation.model import Model
@@ -284,7 +284,7 @@ class EvaluationMemory(msgspec.Struct, kw_only=True):
     classes: int = 0
 
 
-class Evaluating(Part[EvaluationMemory]):
+class EvaluationPart(Part[EvaluationMemory]):
     """Counts how often models are right on the rows kept aside."""
 
     name: ClassVar[str] = "evaluation"
@@ -393,10 +393,10 @@ def _said_alone(
 NOT_TESTED = "the model was not tested on the rows that the sites kept aside"
 
 
-class Summing(Protocol):
+class EvaluationCohort(Protocol):
     """What testing needs of the cohort."""
 
-    sites: Sites
+    sites: Coordinator
     left: tuple[str, ...]
     missed_sums: set[str]
     settings: Any
@@ -421,7 +421,7 @@ class EvaluateModel(Steps):
         yield Sum(SumEvaluation(classes=self.classes), length)
 
 
-def evaluate(cohort: Summing, grouped: bool, model: Any) -> None:
+def evaluate(cohort: EvaluationCohort, grouped: bool, model: Any) -> None:
     """Add up what the sites count; where that cannot be done, the run has its model all the same, and a warning."""
     sites = cohort.sites
     # A site that missed a sum stays away from later ones: strict policies refuse sums that differ by a few sites.

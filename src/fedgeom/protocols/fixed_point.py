@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from fedgeom.arrays import Floats, Words
-from fedgeom.crypto.masks import Ring
+from fedgeom.crypto.masks import Ring, expand
 from fedgeom.errors import InputError
 from fedgeom.federation.messages import roomy_words
 
@@ -172,3 +173,39 @@ class Packing:
             found[place] = lowest
             rest = (rest - lowest) >> self.bits
         return found.ravel()[:numbers] / 2.0**self.fraction_bits
+
+
+MODULUS = 2**61 - 1
+"""A Mersenne prime, so that a random element is almost never 0 and masks are never skipped."""
+
+
+MAXIMUM_RING = Ring(MODULUS)
+
+
+def write_levels(reached: Sequence[tuple[int, int]], key: bytes) -> Words:
+    """Encode pairs (level, number of levels); level 0 means none is reached.
+
+    The random elements come from ``key``, which never leaves the site: whoever knew them could tell
+    from the sum which sites reached a level.
+    """
+    vector = expand(key, MAXIMUM_RING, sum(levels for _, levels in reached))
+    at = 0
+    for level, levels in reached:
+        if not 0 <= level <= levels:
+            raise InputError(f"level {level} of {levels} was given; wanted 0 … {levels}")
+        vector[at + level : at + levels] = 0
+        at += levels
+    return vector
+
+
+def read_levels(total: Words, levels: Sequence[int]) -> list[int]:
+    """Return the highest level that any site reached, for each of the encoded numbers.
+
+    total (sum of the levels,), u8.
+    """
+    found, at = [], 0
+    for count in levels:
+        nonzero = np.flatnonzero(total[at : at + count])
+        found.append(int(nonzero[-1]) + 1 if nonzero.size else 0)
+        at += count
+    return found

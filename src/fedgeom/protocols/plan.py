@@ -43,13 +43,13 @@ from fedgeom.protocols.join.messages import (
     HERALDS,
     DrawRing,
     Hello,
-    Letter,
     Letters,
     PublicKeys,
     RingNumber,
+    SealedShares,
     Share,
 )
-from fedgeom.protocols.preparing import rehearse
+from fedgeom.protocols.preparation import rehearse
 from fedgeom.protocols.secure_sum.messages import (
     Confirm,
     Confirmation,
@@ -364,14 +364,14 @@ class Walk:
         n = len(names)
         shares = (bytes(SHARE_BYTES),) * rounds
 
-        def sealed(letter: Letter) -> int:
+        def sealed(letter: SealedShares) -> int:
             return bytes_size(SEAL_BYTES + len(msgspec.msgpack.encode(letter)))
 
-        whole = sealed(Letter(shares, shares, KEY))
+        whole = sealed(SealedShares(shares, shares, KEY))
         if n <= COMPLETE_UP_TO:
             return {name: map_size(n - 1, self._names - text_size(name) + (n - 1) * whole) for name in names}
-        told = sealed(Letter(secret=KEY))
-        bare = sealed(Letter(shares, shares))
+        told = sealed(SealedShares(secret=KEY))
+        bare = sealed(SealedShares(shares, shares))
         mean = self._names / n
         rest = n - 1 - self.peers
         size = (n - HERALDS) * self.peers * (bare + mean)

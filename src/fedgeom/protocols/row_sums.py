@@ -27,14 +27,14 @@ from fedgeom.federation.site import Part
 from fedgeom.protocols.join.coordinator import Joined
 from fedgeom.protocols.secure_sum.coordinator import make_out, with_mail
 from fedgeom.protocols.secure_sum.messages import MaskedVector, SumQuestion, Ticket
-from fedgeom.protocols.secure_sum.site import Sums
+from fedgeom.protocols.secure_sum.site import SumPart
 
 Blocks = Mapping[str, tuple[int, int]]
 """For each site, where its rows begin and end."""
 
 
 @dataclass(frozen=True)
-class Hidden:
+class MaskedRowSums:
     """What the coordinator holds in the end: for each site, its block of the sum, masked for all but it."""
 
     blocks: dict[str, Words]
@@ -56,7 +56,7 @@ def row_sums(
     columns: int,
     participants: Iterable[str],
     min_sites: int = 2,
-) -> Hidden:
+) -> MaskedRowSums:
     """Ask for masked matrices until all of the sites that are left have sent theirs.
 
     ``layout`` lays out the rows of the sites that are left.
@@ -82,7 +82,7 @@ def row_sums(
                 masked.missing[name] = "sent a matrix of the wrong size"
                 joined.sites.leave_out(name, masked.missing[name])
         if len(parts) == len(left):
-            return Hidden(_add(parts, blocks, height, columns, ring), ticket)
+            return MaskedRowSums(_add(parts, blocks, height, columns, ring), ticket)
         left = tuple(sorted(parts))
         if len(left) < min_sites:
             masked.came = {name: masked.came[name] for name in left}
@@ -121,9 +121,9 @@ class RowSums(Part[RowSumsMemory]):
         return OpenRowSums
 
     @property
-    def sums(self) -> Sums:
+    def sums(self) -> SumPart:
         """The part that knows the masks."""
-        found: Sums = self.site.sums  # type: ignore[attr-defined]
+        found: SumPart = self.site.sums  # type: ignore[attr-defined]
         return found
 
     def mask(self, ticket: Ticket, matrix: npt.NDArray[np.uint64], own: tuple[int, int]) -> MaskedVector:

@@ -10,7 +10,7 @@ import pytest
 import fedgeom
 from fedgeom import DP, Ellipses, InputError, SiteData
 from fedgeom.methods.ellipses import core
-from fedgeom.methods.ellipses.core import Layout
+from fedgeom.methods.ellipses.core import EllipseLayout
 
 pytestmark = pytest.mark.usefixtures("fixed_noise")
 
@@ -30,7 +30,7 @@ def job(**settings: Any) -> Ellipses:
 
 
 def test_no_row_moves_the_numbers_by_more_than_is_reckoned_with() -> None:
-    rng, layout, settings = np.random.default_rng(0), Layout(3, 2, 3, 1), job()
+    rng, layout, settings = np.random.default_rng(0), EllipseLayout(3, 2, 3, 1), job()
     V, y = rng.normal(scale=2.0, size=(30, 3)), np.array(["p", "q"])[rng.integers(0, 2, 30)]
     places, most = {"p": 4, "q": 3}, core.bounds(layout)
     whole = core.bounded_gaussians(V, y, places, layout, settings)

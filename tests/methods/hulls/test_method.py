@@ -23,13 +23,13 @@ from tests.tiers import set_cases
 STEPS = [
     "join.hello",
     "join.share",
-    "hulls.reach",
+    "hulls.extent",
     "sum.confirm 0",
     "sum.unmask 0",
     "hulls.encode",
     "sum.confirm 1",
     "sum.unmask 1",
-    "hulls.learn",
+    "hulls.take-model",
 ]
 
 
@@ -185,7 +185,7 @@ def test_each_site_killed_at_each_step_leaves_the_rest_a_result(victim: int, ste
     run = fedgeom.run(fedgeom.Hulls(), sites, interfere=kill(name, step))
     assert run.lost == {name: "the process was killed"}
     others = [site for site in sites if site.name != name]
-    counted = step.startswith(("sum.confirm 1", "sum.unmask 1", "hulls.learn"))  # its word was in already
+    counted = step.startswith(("sum.confirm 1", "sum.unmask 1", "hulls.take-model"))  # its word was in already
     assert run.metrics["sites"] == (5 if counted else 4)
     expected = fedgeom.run(fedgeom.Hulls(radius=run.metrics["radius"]), sites if counted else others)
     assert np.array_equal(run.model.normal, expected.model.normal)

@@ -9,7 +9,7 @@ import pytest
 
 from fedgeom import Hulls
 from fedgeom.errors import InputError
-from fedgeom.methods.hulls.messages import EncodeHulls, Reach, SumScatter
+from fedgeom.methods.hulls.messages import EncodeHulls, HullExtent, SumScatter
 from fedgeom.methods.hulls.settings import HullSettings
 from fedgeom.methods.hulls.site import HullSite
 
@@ -82,9 +82,9 @@ def test_what_the_settings_settle_need_not_be_summed() -> None:
     settled = {"radius": 0.9, "capacity": 50, "n_classes": 2}
     assert Hulls(**settled).settled  # type: ignore[arg-type]
     plans = {
-        (): (Reach, EncodeHulls),
+        (): (HullExtent, EncodeHulls),
         ("settled",): (EncodeHulls,),
-        ("map",): (SumScatter, Reach, EncodeHulls),
+        ("map",): (SumScatter, HullExtent, EncodeHulls),
         ("settled", "map"): (SumScatter, EncodeHulls),
     }
     for kinds, wanted in plans.items():

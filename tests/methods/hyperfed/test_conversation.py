@@ -7,8 +7,8 @@ import pytest
 
 import fedgeom
 from fedgeom.errors import ProtocolError
-from fedgeom.methods.hyperfed.method import HyperFedConversation, _cosines
-from fedgeom.methods.hyperfed.site import CompareUpdates, FirstLetters, PairShares, PassOn
+from fedgeom.methods.hyperfed.method import HyperFedLoop, _cosines
+from fedgeom.methods.hyperfed.site import CompareUpdates, FirstUpdateMessages, PairShares, RelayUpdateMessages
 from fedgeom.methods.iterative import Consistent
 from fedgeom.methods.iterative.messages import TrainMasked, TrainOpen
 from fedgeom.protocols.pairwise import MODULUS, asks_first
@@ -56,10 +56,13 @@ def test_what_the_coordinator_gets_of_a_pair_are_two_random_shares_of_the_cosine
         assert len(shares) == 4 * 3
         seen.append(shares)
         letters = [
-            letter for h in heard if isinstance(h.answer, FirstLetters) for letter in h.answer.letters.values()
+            letter
+            for h in heard
+            if isinstance(h.answer, FirstUpdateMessages)
+            for letter in h.answer.letters.values()
         ]
         assert len(letters) == 6
-        assert all(h.answer.length == 0 for h in heard if isinstance(h.answer, FirstLetters))
+        assert all(h.answer.length == 0 for h in heard if isinstance(h.answer, FirstUpdateMessages))
     assert not set(seen[0].values()) & set(seen[1].values())
     names = [site.name for site in clinics()]
     np.testing.assert_array_equal(_cosines(names, seen[0]), _cosines(names, seen[1]))
@@ -67,7 +70,7 @@ def test_what_the_coordinator_gets_of_a_pair_are_two_random_shares_of_the_cosine
 
 def test_raw_deviations_tell_the_lengths():
     heard, _ = overhear(quick(n_rounds=1, aggregation={"name": "consistent", "deviations": "raw"}), clinics())
-    lengths = [h.answer.length for h in heard if isinstance(h.answer, FirstLetters)]
+    lengths = [h.answer.length for h in heard if isinstance(h.answer, FirstUpdateMessages)]
     assert len(lengths) == 4
     assert min(lengths) > 0
 
@@ -108,7 +111,7 @@ def test_sites_refuse_weights_that_mix_fewer(monkeypatch):
 
 def test_the_mean_compares_nothing():
     heard, _ = overhear(quick(aggregation="mean"), clinics())
-    assert not any(isinstance(h.question, CompareUpdates | PassOn) for h in heard)
+    assert not any(isinstance(h.question, CompareUpdates | RelayUpdateMessages) for h in heard)
 
 
 def test_shares_that_are_missing_or_do_not_fit_name_both_sites():
@@ -123,7 +126,7 @@ def test_shares_that_are_missing_or_do_not_fit_name_both_sites():
 
 def test_a_site_lost_while_comparing_is_left_out(monkeypatch):
     sites = clinics(5)
-    whole = HyperFedConversation.compare
+    whole = HyperFedLoop.compare
 
     def losing(self, number, group):
         found = whole(self, number, group)
@@ -138,7 +141,7 @@ def test_a_site_lost_while_comparing_is_left_out(monkeypatch):
             lengths=found.lengths[list(kept)],
         )
 
-    monkeypatch.setattr(HyperFedConversation, "compare", losing)
+    monkeypatch.setattr(HyperFedLoop, "compare", losing)
     run = fedgeom.run(quick(n_rounds=3), sites)
     assert len(run.metrics["sites mixed"]) == 3
     assert np.isfinite(run.model.predict_proba(sites[0].X)).all()

@@ -8,7 +8,7 @@ import pytest
 import fedgeom
 from fedgeom.errors import FedgeomError
 from fedgeom.federation.messages import Array
-from fedgeom.methods.hyperfed.site import CompareUpdates, PassOn
+from fedgeom.methods.hyperfed.site import CompareUpdates, RelayUpdateMessages
 from fedgeom.methods.iterative.messages import TrainMasked
 from tests.methods.coordinators import lie, overhear
 from tests.methods.hyperfed.making import clinics, quick
@@ -50,7 +50,7 @@ def test_partners_and_models_that_were_not_agreed_on_are_refused(change, says):
     ],
 )
 def test_letters_out_of_order_are_refused(change, says):
-    found = reasons(PassOn, change)
+    found = reasons(RelayUpdateMessages, change)
     assert found
     assert all(reason is not None and says in reason for reason in found)
 

@@ -14,10 +14,10 @@ from fedgeom.federation.policy import Policy
 from fedgeom.federation.results import LEAVES
 from fedgeom.methods.iterative import setup
 from fedgeom.methods.iterative.setup import (
-    Begin,
+    BeginTraining,
+    CountTrainingRows,
     Ready,
-    SumColumns,
-    SumRows,
+    SumTrainingColumns,
     check_site,
     check_together,
     label_indices,
@@ -38,12 +38,12 @@ def joined(**settings):
     algorithm = FedAvg(classes=CLASSES, **(SHORT | settings))
     asking, engine = asking_of(algorithm, SITES)
     cohort, joint = join(asking, algorithm), algorithm.scale == "joint"
-    sums = cohort.sum_checked(SumColumns(), length=5) if joint else None
-    rows = cohort.sum_checked(SumRows(), length=1) if algorithm.sums_rows else None
-    return asking, engine, Begin(classes=CLASSES, columns=sums, rows=rows)
+    sums = cohort.sum_checked(SumTrainingColumns(), length=5) if joint else None
+    rows = cohort.sum_checked(CountTrainingRows(), length=1) if algorithm.sums_rows else None
+    return asking, engine, BeginTraining(classes=CLASSES, columns=sums, rows=rows)
 
 
-def with_total(begin: Begin, total) -> Begin:
+def with_total(begin: BeginTraining, total) -> BeginTraining:
     """Return the question with another sum under the same tag."""
     return replace(begin, columns=replace(begin.columns, total=Array.of(total)))
 
@@ -95,7 +95,7 @@ def test_too_few_are_ready():
 # What a site refuses.
 
 
-def nearly(begin: Begin) -> Begin:
+def nearly(begin: BeginTraining) -> BeginTraining:
     """Change the sum by its smallest digit."""
     total = begin.columns.total.numpy()
     total[3] += np.uint64(1)

@@ -7,7 +7,7 @@ import pytest
 
 from fedgeom import FedAvg
 from fedgeom.errors import InputError
-from fedgeom.methods.iterative import Crops, CrossEntropy, Mixed
+from fedgeom.methods.iterative import Crops, CrossEntropy, Mixup
 from fedgeom.methods.iterative.effort import NoAugmentation
 from tests.methods.iterative.torching import DIGITS, batch_of, digits, torch
 
@@ -44,7 +44,7 @@ def test_tables_have_no_crops_and_images_train_with_them_the_same_again():
 
 
 def drawn(alpha, rows):
-    """What `Mixed` draws first from a fresh generator: the partners and the share."""
+    """What `Mixup` draws first from a fresh generator: the partners and the share."""
     generator = seeded()
     partner = torch.randperm(rows, generator=generator)
     seed = int(torch.randint(2**31, (1,), generator=generator))
@@ -56,7 +56,7 @@ def test_mixed_rows_name_both_classes_in_proportion(weights):
     """Cross-entropy is linear in the targets, so mixing losses is the loss of mixed targets."""
     rows, labels = [[1.0, 0.0], [0.0, 2.0], [-1.0, 1.0]], [0, 1, 1]
     given = {} if weights is None else {"weights": torch.tensor(weights)}
-    found = Mixed(alpha=2.0).loss(CrossEntropy(), batch_of(rows, labels, **given))
+    found = Mixup(alpha=2.0).loss(CrossEntropy(), batch_of(rows, labels, **given))
     partner, share = drawn(2.0, 3)
     assert 0 < share < 1
     X = torch.tensor(rows)
@@ -71,9 +71,9 @@ def test_mixed_rows_name_both_classes_in_proportion(weights):
 def test_mixed_images_are_moved_as_crops_are_and_tables_stay():
     X = torch.arange(1.0, 1 + 3 * 1 * 4 * 5).reshape(3, 1, 4, 5)
     assert torch.equal(
-        Mixed(padding=1, flip_probability=0.5)(X, seeded()), Crops(padding=1, flip_probability=0.5)(X, seeded())
+        Mixup(padding=1, flip_probability=0.5)(X, seeded()), Crops(padding=1, flip_probability=0.5)(X, seeded())
     )
-    assert Mixed()(X, seeded()) is X
+    assert Mixup()(X, seeded()) is X
 
 
 def test_mixing_trains_is_seeded_and_goes_with_any_loss():

@@ -11,7 +11,7 @@ import fedgeom
 from fedgeom.errors import InputError
 from fedgeom.federation.method import Method
 from fedgeom.methods.iterative.messages import TrainMasked
-from fedgeom.methods.iterative.setup import SumColumns
+from fedgeom.methods.iterative.setup import SumTrainingColumns
 from fedgeom.protocols.evaluation import SumEvaluation
 from fedgeom.protocols.join.messages import Letters
 from fedgeom.protocols.names import CountNames
@@ -47,7 +47,7 @@ def test_each_planned_sum_is_over_all_or_over_those_drawn_for_its_round(method: 
     first = method.first_sum(0)
     for at, (question, part) in enumerate(zip(planned, parts, strict=True)):
         if first <= at < first + len(rounds):
-            assert question not in (CountNames, SumColumns, SumEvaluation)
+            assert question not in (CountNames, SumTrainingColumns, SumEvaluation)
             assert set(part) == set(method.drawn(NAMES, 7, rounds[at - first]))
         else:
             assert question is not TrainMasked
@@ -107,7 +107,7 @@ def test_draws_that_no_policy_lets_be_summed_are_refused() -> None:
     with pytest.raises(InputError, match=f"(?i){words}"):
         fedgeom.run(row, sites)
     with pytest.raises(InputError, match=f"(?i){words}"):  # as in a deployment, where nobody sees all tables
-        Rehearsal(row, sites).hold()
+        Rehearsal(row, sites).conduct()
     assert fedgeom.run(row, sites, policy=fedgeom.Policy(min_cohort=2)).model.parameters.flat().any()
     assert (
         fedgeom.run(fedgeom.FedAvg(n_rounds=3, participation=0.1, secure=False), sites)

@@ -14,7 +14,7 @@ from fedgeom.federation.policy import Policy
 from fedgeom.methods.iterative import GroupMedian
 from fedgeom.methods.iterative.group_training import BeginGroups, SumGroupColumns, scale_of_groups
 from fedgeom.methods.iterative.messages import TrainGroup
-from fedgeom.methods.iterative.setup import Agreement, Begin, column_sums
+from fedgeom.methods.iterative.setup import Agreement, BeginTraining, column_sums
 from fedgeom.testing import example_sites
 from tests.attacks.playing import Liar, replace
 
@@ -48,7 +48,7 @@ def _told(change: Any, method: Any = METHOD) -> list[Any]:
     liar = Liar(method, example_sites(9), Policy(), change=change)
     with pytest.raises(TooFewSitesError):
         liar.method.conduct(liar.talk)
-    return [answer for _, question, answer in liar.heard if isinstance(question, BeginGroups | Begin)]
+    return [answer for _, question, answer in liar.heard if isinstance(question, BeginGroups | BeginTraining)]
 
 
 def test_sites_take_no_sums_on_the_coordinators_word() -> None:
@@ -64,7 +64,7 @@ def test_sites_take_no_sums_on_the_coordinators_word() -> None:
     def of_all(name: str, question: Any) -> Any:
         if not isinstance(question, BeginGroups):
             return None
-        return Begin(classes=question.classes, columns=question.columns[0].result)
+        return BeginTraining(classes=question.classes, columns=question.columns[0].result)
 
     for lie in (of_another_group, none, of_all):
         told = _told(lie)
@@ -72,7 +72,7 @@ def test_sites_take_no_sums_on_the_coordinators_word() -> None:
         assert all(isinstance(one, Refusal) for one in told)
     groups = BeginGroups(classes=("left", "right"), columns=())
     told = _told(
-        lambda name, q: groups if isinstance(q, Begin) else None, fedgeom.FedAvg(n_rounds=1, scale="none")
+        lambda name, q: groups if isinstance(q, BeginTraining) else None, fedgeom.FedAvg(n_rounds=1, scale="none")
     )
     assert all(isinstance(one, Refusal) and "draw no groups" in one.reason for one in told)
 

@@ -140,9 +140,9 @@ def test_per_site_noise_is_larger_and_with_hardly_any_it_is_fedavg() -> None:
 
 def test_a_coordinator_cannot_make_sites_count_unlike() -> None:
     from fedgeom.errors import TooFewSitesError
-    from fedgeom.methods.iterative.training import Conversation, Group
+    from fedgeom.methods.iterative.training import Group, TrainingLoop
 
-    class Uneven(Conversation):
+    class Uneven(TrainingLoop):
         def groups(self, number: int, state: Any, chosen: tuple[str, ...]) -> list[Group]:
             return [Group(chosen, state.select(self.rule.gives), dict.fromkeys(chosen[1:], 0.9))]
 

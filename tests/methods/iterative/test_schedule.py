@@ -9,7 +9,7 @@ import pytest
 
 from fedgeom import FedAvg
 from fedgeom.errors import InputError
-from fedgeom.methods.iterative import Constant, Cosine, Decay, Schedule, Step, Warmup
+from fedgeom.methods.iterative import Constant, Cosine, Decay, Schedule, StepDecay, Warmup
 
 
 def test_factors():
@@ -54,7 +54,7 @@ def test_refusals(given, message):
 
 
 def test_steps_and_warm_starts():
-    step = Step(every=3, decay=0.5)
+    step = StepDecay(every=3, decay=0.5)
     assert [step.factor(round, 9) for round in range(7)] == [1, 1, 1, 0.5, 0.5, 0.5, 0.25]
     warm = Warmup(warmup_rounds=3, then="constant")
     assert [warm.factor(round, 9) for round in range(5)] == [0.25, 0.5, 0.75, 1, 1]

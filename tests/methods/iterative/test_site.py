@@ -16,9 +16,9 @@ from fedgeom.errors import DecodeError, InputError, ProtocolError, TooFewSitesEr
 from fedgeom.federation.messages import Array, pack, unpack
 from fedgeom.methods.iterative import Tree
 from fedgeom.methods.iterative.messages import Finish, Finished, TrainMasked, TrainOpen, Update
-from fedgeom.methods.iterative.setup import Begin, SumColumns, SumRows
+from fedgeom.methods.iterative.setup import BeginTraining, CountTrainingRows, SumTrainingColumns
 from fedgeom.methods.iterative.site import TrainingSite, generator, set_aside
-from fedgeom.methods.iterative.training import Conversation, Group, Outcome
+from fedgeom.methods.iterative.training import Group, Outcome, TrainingLoop
 from fedgeom.methods.iterative.tree import from_wire, to_wire
 from fedgeom.protocols.cohort import join
 from fedgeom.protocols.join.messages import Hello, PublicKeys
@@ -167,8 +167,8 @@ def test_the_number_of_sums_follows_from_the_terms():
     asking, _ = asking_of(row, SITES)
     answers = asking.ask(Hello(rounds=5, terms=row.terms(), participants=NAMES), expect=PublicKeys)
     assert "these terms need 4 sums, not 5" in answers.missing["s0"]
-    names, columns, training = (CountNames,), (CountNames, SumColumns), (TrainMasked, TrainMasked)
-    counted, planned = (CountNames, SumRows), TrainingSite.all_sums
+    names, columns, training = (CountNames,), (CountNames, SumTrainingColumns), (TrainMasked, TrainMasked)
+    counted, planned = (CountNames, CountTrainingRows), TrainingSite.all_sums
     assert planned(row) == columns + training
     assert planned(FedAvg(scale="none", **SHORT)) == planned(FedAvg(scale="site", **SHORT)) == counted + training
     assert planned(FedAvg(scale="none", weights="sites", **SHORT)) == names + training
@@ -379,11 +379,11 @@ def test_input_errors_are_inputs():
 def test_sites_that_were_told_different_scales_are_not_summed():
     """With a huge spread for the others, the sum of updates would be the victim's alone: they check the sums."""
     asking, _ = asking_of(FedAvg(**SHORT), unlike())
-    talk = Conversation(FedAvg(**SHORT), asking)
+    talk = TrainingLoop(FedAvg(**SHORT), asking)
     honest = asking.ask
 
     def ask(question, **options):
-        if isinstance(question, Begin):
+        if isinstance(question, BeginTraining):
             total = question.columns.total.numpy()
             total[-2:] = 2**60
             wide = msgspec.structs.replace(question.columns, total=Array.of(total))
@@ -393,7 +393,7 @@ def test_sites_that_were_told_different_scales_are_not_summed():
 
     asking.ask = ask
     with pytest.raises(TooFewSitesError, match="its tag does not fit"):
-        talk.hold()
+        talk.conduct()
 
 
 def test_a_drifted_site_learns_faster_by_what_the_terms_say():

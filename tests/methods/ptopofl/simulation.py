@@ -21,7 +21,7 @@ from fedgeom.methods.iterative.site import LAST, generator
 from fedgeom.methods.iterative.summed import Summed, combined
 from fedgeom.methods.iterative.task import Task
 from fedgeom.methods.iterative.tree import Tree
-from fedgeom.methods.ptopofl.model import Shape, TopoModel
+from fedgeom.methods.ptopofl.model import CloudShape, TopoModel
 from fedgeom.methods.ptopofl.settings import TopoSettings
 from fedgeom.methods.ptopofl.shapes import merge_small
 from tests.methods.iterative.simulation import model_of
@@ -38,7 +38,7 @@ def simulate(method: TopoSettings, sites: Sequence[SiteData], seed: int = 0) -> 
     # Clients: the columns that are added to the table.
     learner = method.build_learner()
     shapes = [
-        Shape.of(X, method.n_points, generator(seed, LAST, site.name, purpose=2), method.added)
+        CloudShape.of(X, method.n_points, generator(seed, LAST, site.name, purpose=2), method.added)
         for X, site in zip(tables, ordered, strict=True)
     ]
     if method.extra_columns:

@@ -12,12 +12,12 @@ import fedgeom
 from fedgeom import FedAvg, PTopoFL, SiteData
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.errors import TooFewSitesError
-from fedgeom.federation.coordinator import Sites
+from fedgeom.federation.coordinator import Coordinator
 from fedgeom.federation.messages import Array, decode, unpack
 from fedgeom.methods.iterative.messages import TrainMasked
 from fedgeom.methods.iterative.training import Group
 from fedgeom.methods.iterative.tree import State
-from fedgeom.methods.ptopofl.method import TopoConversation
+from fedgeom.methods.ptopofl.method import TopoTrainingLoop
 from fedgeom.methods.ptopofl.shapes import Describe, Description
 from fedgeom.methods.ptopofl.site import TopoSite
 from tests.methods.ptopofl.making import concepts, hospitals, vector
@@ -132,7 +132,7 @@ def test_a_coordinator_regroups_only_where_the_terms_look_at_shapes_again(tracke
     """Two clusters of three exchange a site after the first round; each cluster's two sums would differ by it."""
     method = PTopoFL(n_rounds=2, epochs=1, n_points=30, n_clusters=2, track_every=tracked, drift_limit=1e9)
     engine = EmbeddedEngine(method, hospitals(n=6, rows=30))
-    talk = TopoConversation(method, Sites(engine, run=b"r" * 32, method=method.name, roster=engine.roster))
+    talk = TopoTrainingLoop(method, Coordinator(engine, run=b"r" * 32, method=method.name, roster=engine.roster))
     real = talk.groups
 
     def groups(number: int, state: State, chosen: tuple[str, ...]) -> list[Group]:
@@ -144,10 +144,10 @@ def test_a_coordinator_regroups_only_where_the_terms_look_at_shapes_again(tracke
     talk.groups = groups  # type: ignore[method-assign]
     talk.trust = talk.closeness = {}
     if tracked:
-        assert talk.hold()
+        assert talk.conduct()
     else:
         with pytest.raises(TooFewSitesError, match="told another group before"):
-            talk.hold()
+            talk.conduct()
 
 
 def test_a_group_names_those_that_do_not_train_as_well() -> None:
@@ -162,7 +162,9 @@ def test_a_group_names_those_that_do_not_train_as_well() -> None:
         return deliver(requests)
 
     engine.deliver = listen  # type: ignore[method-assign]
-    TopoConversation(method, Sites(engine, run=b"r" * 32, method=method.name, roster=engine.roster)).hold()
+    TopoTrainingLoop(
+        method, Coordinator(engine, run=b"r" * 32, method=method.name, roster=engine.roster)
+    ).conduct()
     assert len({ask.group for ask in recorded}) == 2
     assert all(set(ask.ticket.participants) <= set(ask.group) for ask in recorded)
     assert any(set(ask.ticket.participants) < set(ask.group) for ask in recorded)

@@ -12,13 +12,13 @@ import fedgeom
 from fedgeom import PTopoFL, SiteData
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.errors import InputError
-from fedgeom.federation.coordinator import Sites
+from fedgeom.federation.coordinator import Coordinator
 from fedgeom.geometry.topology.descriptors import descriptor
 from fedgeom.methods.iterative.messages import TrainMasked
 from fedgeom.methods.iterative.site import generator
-from fedgeom.methods.iterative.training import Conversation
+from fedgeom.methods.iterative.training import TrainingLoop
 from fedgeom.methods.iterative.tree import from_wire
-from fedgeom.methods.ptopofl.method import TopoConversation
+from fedgeom.methods.ptopofl.method import TopoTrainingLoop
 from fedgeom.methods.ptopofl.shapes import Describe, DescribeActivations, DescribePrivately, Description
 from tests.methods.coordinators import RUN, fresh, overhear, refusals
 from tests.methods.laws import assert_model_files_are_the_sites_own
@@ -28,12 +28,12 @@ pytest.importorskip("gudhi", reason="gudhi is not installed (fedgeom[topology])"
 replace = msgspec.structs.replace
 
 
-def agreed(method: PTopoFL, sites: list[SiteData], seed: int = 0) -> tuple[Sites, TopoConversation]:
+def agreed(method: PTopoFL, sites: list[SiteData], seed: int = 0) -> tuple[Coordinator, TopoTrainingLoop]:
     """Bring sites as far as they are before they describe their shape."""
     engine = EmbeddedEngine(method, sites)
-    asking = Sites(engine, run=RUN, method=method.name, seed=seed, roster=engine.roster)
-    talk = TopoConversation(method, asking)
-    Conversation.agree(talk)
+    asking = Coordinator(engine, run=RUN, method=method.name, seed=seed, roster=engine.roster)
+    talk = TopoTrainingLoop(method, asking)
+    TrainingLoop.agree(talk)
     return asking, talk
 
 
@@ -108,8 +108,8 @@ def test_a_site_describes_itself_as_often_as_the_terms_say(settings: dict[str, i
     """Each round draws other points, so that many descriptors would tell more than one."""
     method, sites = PTopoFL(**settings), hospitals(n=3, rows=30)  # type: ignore[arg-type]
     engine = EmbeddedEngine(method, sites)
-    asking = Sites(engine, run=bytes(32), method=method.name, roster=engine.roster)
-    Conversation.agree(TopoConversation(method, asking))
+    asking = Coordinator(engine, run=bytes(32), method=method.name, roster=engine.roster)
+    TrainingLoop.agree(TopoTrainingLoop(method, asking))
     answered = {at for at in range(8) if asking.ask(Describe(round=at), of=["h0"], expect=Description)}
     assert answered == rounds
 

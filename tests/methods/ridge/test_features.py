@@ -9,10 +9,10 @@ from scipy.special import ndtr, ndtri
 from fedgeom.errors import InputError
 from fedgeom.methods.ridge.features import (
     Binned,
+    FeatureContext,
     FeatureMap,
     Fourier,
-    Ground,
-    Linear,
+    LinearFeatures,
     check_widths,
     feature_seed,
     normals,
@@ -22,10 +22,10 @@ from fedgeom.methods.ridge.features import (
 from fedgeom.methods.ridge.image_features import RandomConv
 
 
-def ground(X: np.ndarray, seed: int = 0) -> Ground:
+def ground(X: np.ndarray, seed: int = 0) -> FeatureContext:
     scale = X.std(axis=0)
     varies = (scale > 0).astype(float)
-    return Ground(X.shape[1], seed, (), X.mean(axis=0), np.where(scale > 0, scale, 1.0), varies)
+    return FeatureContext(X.shape[1], seed, (), X.mean(axis=0), np.where(scale > 0, scale, 1.0), varies)
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def X() -> np.ndarray:
 
 
 def test_linear_features_have_mean_0_and_variance_1_and_constant_columns_vanish(X: np.ndarray) -> None:
-    found = Linear().transform(X, ground(X))
+    found = LinearFeatures().transform(X, ground(X))
     np.testing.assert_allclose(found.mean(axis=0), 0, atol=1e-12)
     np.testing.assert_allclose(found.std(axis=0), [1, 1, 1, 1, 0], atol=1e-12)
 
@@ -69,7 +69,7 @@ def test_binned_features_are_one_hot_over_groups_of_columns(X: np.ndarray) -> No
     np.testing.assert_array_equal(blocks[:, 1, 0].argmax(axis=1), first)
 
 
-@pytest.mark.parametrize("one", [Linear(), Fourier(n_components=6), Binned()])
+@pytest.mark.parametrize("one", [LinearFeatures(), Fourier(n_components=6), Binned()])
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.int64])
 def test_rows_of_any_dtype_give_the_same_features(one: FeatureMap, dtype: type) -> None:
     X = np.random.default_rng(1).integers(0, 200, (40, 5))
@@ -78,10 +78,10 @@ def test_rows_of_any_dtype_give_the_same_features(one: FeatureMap, dtype: type) 
 
 
 def test_maps_stand_side_by_side_and_their_widths_add_up(X: np.ndarray) -> None:
-    maps = (Linear(), Fourier(n_components=6))
+    maps = (LinearFeatures(), Fourier(n_components=6))
     where = ground(X)
     found = stack(maps, X[:5], where)
-    np.testing.assert_array_equal(found[:, :5], Linear().transform(X[:5], where))
+    np.testing.assert_array_equal(found[:, :5], LinearFeatures().transform(X[:5], where))
     assert total_width(maps, 5, ()) == found.shape[1] == 11
     assert total_width(maps, None, ()) is None
     assert total_width(maps[1:], None, ()) == 6
@@ -93,9 +93,9 @@ def test_draws_differ_by_seed_and_by_what_they_are_for() -> None:
 
 
 def test_too_many_features_and_images_of_another_shape_are_refused() -> None:
-    assert check_widths((Linear(),), 30, (), 30) == 30
+    assert check_widths((LinearFeatures(),), 30, (), 30) == 30
     with pytest.raises(InputError, match=r"31 features given; wanted max_features = 30 at most"):
-        check_widths((Linear(),), 31, (), 30)
+        check_widths((LinearFeatures(),), 31, (), 30)
     with pytest.raises(InputError, match=r"784 cells, but rows have 100 columns"):
         check_widths((RandomConv(),), 100, (28, 28, 1), 10_000)
 
@@ -107,7 +107,7 @@ def test_fourier_features_of_components_keep_their_sizes() -> None:
     one = Fourier(n_components=2000, bandwidth=0.7, scale="joint")
 
     def of(rows):
-        return one.transform(rows, Ground(2, 0, (), rows.mean(axis=0), rows.std(axis=0), np.ones(2)))
+        return one.transform(rows, FeatureContext(2, 0, (), rows.mean(axis=0), rows.std(axis=0), np.ones(2)))
 
     found = of(X)
     np.testing.assert_allclose(of(1000 * X), found, atol=1e-6)

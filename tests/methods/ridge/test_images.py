@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fedgeom.errors import ProtocolError
-from fedgeom.methods.ridge.features import Ground
+from fedgeom.methods.ridge.features import FeatureContext
 from fedgeom.methods.ridge.image_features import (
     Conv,
     RandomConv,
@@ -21,7 +21,7 @@ from fedgeom.methods.ridge.image_features import (
 
 SHAPE = (6, 5, 2)
 X = np.random.default_rng(0).integers(0, 255, (20, 60)).astype(np.uint8)
-GROUND = Ground(60, 4, SHAPE, X.mean(axis=0), X.std(axis=0), np.ones(60), float(X.std()))
+GROUND = FeatureContext(60, 4, SHAPE, X.mean(axis=0), X.std(axis=0), np.ones(60), float(X.std()))
 
 
 def test_random_filters_have_mean_0_and_length_1_and_depend_on_the_seed() -> None:

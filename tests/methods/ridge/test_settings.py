@@ -9,7 +9,7 @@ import pytest
 from fedgeom import Ridge
 from fedgeom.errors import InputError
 from fedgeom.federation.messages import decode, encode
-from fedgeom.methods.ridge.features import Fourier, Linear
+from fedgeom.methods.ridge.features import Fourier, LinearFeatures
 from fedgeom.methods.ridge.image_features import Conv
 from fedgeom.protocols.join.messages import Hello
 
@@ -57,9 +57,9 @@ def test_terms_travel_and_come_back(method: Ridge) -> None:
 
 
 def test_maps_are_given_by_name_by_table_or_as_they_are() -> None:
-    assert Ridge(features="linear").maps == (Linear(),)  # type: ignore[arg-type]
+    assert Ridge(features="linear").maps == (LinearFeatures(),)  # type: ignore[arg-type]
     listed = Ridge(features=["linear", {"name": "fourier", "n_components": 5}])  # type: ignore[arg-type]
-    assert listed.maps == (Linear(), Fourier(n_components=5))
+    assert listed.maps == (LinearFeatures(), Fourier(n_components=5))
     assert Ridge(features=Conv(n_rounds=4), shape=(28, 28, 1)).rounds == 4
     assert Ridge().rounds == 1
 

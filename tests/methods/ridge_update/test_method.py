@@ -14,7 +14,7 @@ from fedgeom.errors import InputError
 from fedgeom.federation.preparation import Preparation
 from fedgeom.methods.ridge.core import packed_gram, solve, starts, turn_of, turned
 from fedgeom.methods.ridge.features import Fourier
-from fedgeom.methods.ridge_update.method import RidgeUpdate
+from fedgeom.methods.ridge.update import RidgeUpdate
 from fedgeom.preparation import Impute, OneHot, Scale
 from fedgeom.testing import Check, parametrize_with_checks
 from tests.methods.ridge.making import blobs

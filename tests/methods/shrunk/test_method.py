@@ -50,7 +50,14 @@ def test_only_sums_leave_the_sites() -> None:
     assert all(one.reveals.startswith(("masked", "nothing")) for one in own)
 
 
-STEPS = ["shrunk.terms", "shrunk.terms 3", "shrunk.evidence", "shrunk.settle", "train.columns", "train.begin"]
+STEPS = [
+    "shrunk.terms",
+    "shrunk.terms 3",
+    "shrunk.evidence",
+    "shrunk.take-evidence",
+    "train.columns",
+    "train.begin",
+]
 
 
 @pytest.mark.parametrize("step", STEPS)

@@ -9,8 +9,8 @@ import pytest
 
 from fedgeom import Shrunk
 from fedgeom.errors import InputError
-from fedgeom.methods.iterative.setup import SumColumns
-from fedgeom.methods.shrunk.messages import SumEvidence, SumTerms
+from fedgeom.methods.iterative.setup import SumTrainingColumns
+from fedgeom.methods.shrunk.messages import SumRankingEvidence, SumTerms
 from fedgeom.methods.shrunk.settings import RIDGES, STRENGTHS
 from fedgeom.methods.shrunk.site import ShrunkSite
 from fedgeom.protocols.names import CountNames
@@ -56,7 +56,7 @@ def test_a_hundred_columns_and_four_million_numbers_are_the_most() -> None:
         Shrunk().check_shape(2, 101)
 
 
-@pytest.mark.parametrize(("scale", "first"), [("joint", (SumColumns,)), ("site", ()), ("none", ())])
+@pytest.mark.parametrize(("scale", "first"), [("joint", (SumTrainingColumns,)), ("site", ()), ("none", ())])
 def test_the_planned_sums_follow_from_the_settings(scale: Any, first: tuple[type[Any], ...]) -> None:
     planned = ShrunkSite.all_sums(Shrunk(n_rounds=2, scale=scale))
-    assert tuple(planned) == (CountNames, *first, SumTerms, SumTerms, SumEvidence)
+    assert tuple(planned) == (CountNames, *first, SumTerms, SumTerms, SumRankingEvidence)

@@ -9,7 +9,7 @@ from fedgeom import XCLP, SiteData
 from fedgeom.errors import InputError
 from fedgeom.federation.policy import Policy
 from fedgeom.geometry.graphs.anchors import anchor_scores, codes, fit_anchors
-from fedgeom.methods.xclp.anchors import SumCells
+from fedgeom.methods.xclp.anchors import SumAnchorCells
 from fedgeom.methods.xclp.core import shared_seed
 from tests.methods.coordinators import RUN, hold, overhear
 from tests.methods.xclp.making import cones
@@ -50,7 +50,7 @@ def summed_cells(method: XCLP, sites: list[SiteData], policy: Policy | None = No
     heard, engine = overhear(method, sites, policy=policy)
     found = []
     for one in heard:
-        if isinstance(one.question, SumCells) and one.name == "site-1":
+        if isinstance(one.question, SumAnchorCells) and one.name == "site-1":
             part = engine.runners["site-1"].restore(RUN, one.memory).anchors
             cells = [part.memory.fit.deal(site.X, part.plan) for site in sites]
             count = part.memory.fit.sums()

@@ -13,7 +13,7 @@ import pytest
 from fedgeom import XCLP
 from fedgeom.federation.messages import Array
 from fedgeom.federation.model import from_bytes
-from fedgeom.methods.xclp.anchors import CountCells, ReadModel, SumCells, SumCodes
+from fedgeom.methods.xclp.anchors import CountCells, ReadModel, SumAnchorCells, SumCodes
 from fedgeom.methods.xclp.model import XclpModel
 from tests.methods.coordinators import hold, refusals, stamped
 from tests.methods.xclp.making import cones
@@ -50,13 +50,13 @@ def with_last(**changes: Any) -> Callable[[Any], Any]:
     ("kind", "change", "words"),
     [
         (CountCells, other_total, "its tag does not fit"),
-        (SumCells, other_total, "its tag does not fit"),
+        (SumAnchorCells, other_total, "its tag does not fit"),
         (SumCodes, other_total, "its tag does not fit"),
-        (SumCells, with_last(tag=Array.of(np.zeros(3, np.uint64))), "its tag does not fit"),
-        (SumCells, with_last(sites=("site-1", "site-2", "site-9")), "not one of the sites that were asked"),
-        (SumCells, with_last(sites=("site-1", "site-2")), "2 sites are left"),
-        (SumCells, with_last(round=1), "not the one that was taken last"),
-        (SumCells, with_last(round=9999), "not the one that was taken last"),
+        (SumAnchorCells, with_last(tag=Array.of(np.zeros(3, np.uint64))), "its tag does not fit"),
+        (SumAnchorCells, with_last(sites=("site-1", "site-2", "site-9")), "not one of the sites that were asked"),
+        (SumAnchorCells, with_last(sites=("site-1", "site-2")), "2 sites are left"),
+        (SumAnchorCells, with_last(round=1), "not the one that was taken last"),
+        (SumAnchorCells, with_last(round=9999), "not the one that was taken last"),
         (SumCodes, lambda ask: stamped(ask, nearest=1), "n_nearest=1"),
         (SumCodes, lambda ask: stamped(ask, classes=("0", "1")), "other classes"),
         (SumCodes, lambda ask: replace(ask, nearest=1), "another question"),

@@ -13,7 +13,7 @@ from fedgeom import XCLP, SiteData
 from fedgeom.errors import ProtocolError
 from fedgeom.geometry.graphs.lsh import hamming, hash_bits
 from fedgeom.methods.xclp.core import shared_seed
-from fedgeom.methods.xclp.messages import Begin, CountRows, Hashing, PassOn
+from fedgeom.methods.xclp.messages import BeginComparison, CountRows, Hashing, RelayRowMessages
 from tests.methods.coordinators import RUN, hold, overhear, refusals
 from tests.methods.xclp.making import cones
 
@@ -29,40 +29,40 @@ def hashing(**changes: Any) -> Callable[[Any], Any]:
     return lambda ask: replace(ask, hashing=replace(ask.hashing, **changes))
 
 
-def cut(ask: PassOn) -> PassOn:
+def cut(ask: RelayRowMessages) -> RelayRowMessages:
     return replace(ask, letters={name: letter[:-1] for name, letter in ask.letters.items()})
 
 
 @pytest.mark.parametrize(
     ("method", "kind", "change", "words"),
     [
-        (METHOD, Begin, hashing(seed=bytes(32)), "hidden_projection"),
-        (METHOD, Begin, hashing(bits=4096), "hash_bits=4096"),
-        (METHOD, Begin, hashing(flip=0.1), "flip_probability=0.1"),
-        (METHOD, Begin, hashing(comparison="paillier"), "hamming=paillier"),
-        (METHOD, Begin, lambda ask: replace(ask, partners={"nobody": 3}), "not other members"),
+        (METHOD, BeginComparison, hashing(seed=bytes(32)), "hidden_projection"),
+        (METHOD, BeginComparison, hashing(bits=4096), "hash_bits=4096"),
+        (METHOD, BeginComparison, hashing(flip=0.1), "flip_probability=0.1"),
+        (METHOD, BeginComparison, hashing(comparison="paillier"), "hamming=paillier"),
+        (METHOD, BeginComparison, lambda ask: replace(ask, partners={"nobody": 3}), "not other members"),
         (
             METHOD,
-            Begin,
+            BeginComparison,
             lambda ask: replace(ask, partners={"site-1": 8, "site-2": 8, "site-3": 8}),
             "not other members",
         ),
         (
             METHOD,
-            Begin,
+            BeginComparison,
             lambda ask: replace(ask, partners=dict(list(ask.partners.items())[:1])),
             "asks for at least 3",
         ),
         (
             XCLP(hash_bits=64, hamming="ot", flip_probability=0.2),
-            PassOn,
+            RelayRowMessages,
             hashing(flip=0.0),
             "flip_probability=0.0",
         ),
-        (METHOD, PassOn, hashing(seed=bytes(32)), "hidden_projection"),
-        (METHOD, PassOn, cut, "letter"),
-        (METHOD, PassOn, lambda ask: replace(ask, letters={"nobody": b"x"}), "not a partner"),
-        (METHOD, PassOn, lambda ask: replace(ask, number=7), "letter"),
+        (METHOD, RelayRowMessages, hashing(seed=bytes(32)), "hidden_projection"),
+        (METHOD, RelayRowMessages, cut, "letter"),
+        (METHOD, RelayRowMessages, lambda ask: replace(ask, letters={"nobody": b"x"}), "not a partner"),
+        (METHOD, RelayRowMessages, lambda ask: replace(ask, number=7), "letter"),
         (
             XCLP(hash_bits=64, hamming="ot", hide_labelled=True),
             CountRows,
@@ -78,16 +78,16 @@ def test_questions_that_depart_from_the_terms_are_refused(
 
 
 def test_letters_are_not_read_before_the_site_began() -> None:
-    def early(ask: Begin) -> PassOn:
-        return PassOn(hashing=ask.hashing, number=1, letters={})
+    def early(ask: BeginComparison) -> RelayRowMessages:
+        return RelayRowMessages(hashing=ask.hashing, number=1, letters={})
 
-    assert refusals(METHOD, SITES, Begin, early) == {"letters came before the site began"}
+    assert refusals(METHOD, SITES, BeginComparison, early) == {"letters came before the site began"}
 
 
 def test_partners_are_announced_once_and_asked_the_same_again_a_site_says_the_very_same() -> None:
     """A partner may have the first letter: a second one, with new randomness, would not fit it."""
     heard, engine = overhear(METHOD, SITES)
-    letters = [one for one in heard if isinstance(one.question, Begin | PassOn)]
+    letters = [one for one in heard if isinstance(one.question, BeginComparison | RelayRowMessages)]
     before = {one.name: one.memory for one in letters}  # after the last of them
     for one in letters:
         again, _ = engine.runners[one.name].answer(one.request, before[one.name])
@@ -109,7 +109,7 @@ def test_a_site_says_which_rows_are_labelled_unless_it_hides_them(hide: bool) ->
 
 def test_rows_are_hashed_as_the_twin_hashes_them() -> None:
     heard, engine = overhear(XCLP(hash_bits=64, hamming="ot", hidden_projection=False), SITES, seed=5)
-    begun = {one.name: one for one in heard if isinstance(one.question, Begin)}
+    begun = {one.name: one for one in heard if isinstance(one.question, BeginComparison)}
     for site in SITES:
         packed = hash_bits(site.X, shared_seed(5), 64)
         comparing = engine.runners[site.name].restore(RUN, begun[site.name].memory).comparing

@@ -7,8 +7,8 @@ import pytest
 import fedgeom
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.errors import InputError
-from fedgeom.federation.coordinator import Sites
-from fedgeom.methods.xclp.conversation import Propagation
+from fedgeom.federation.coordinator import Coordinator
+from fedgeom.methods.xclp.coordinator import Propagation
 from fedgeom.methods.xclp.settings import NothingToSpreadError
 from fedgeom.protocols.cohort import join
 from fedgeom.protocols.names import agree_on_names
@@ -23,7 +23,7 @@ def test_a_propagation_is_what_a_run_holds(graph):
         graph=graph, hash_bits=64, hamming="ot", hidden_projection=False, n_anchors=6, n_rounds=1, min_cell=2
     )
     engine = EmbeddedEngine(method, sites)
-    talk = Sites(engine, run=RUN, method=method.name, roster=engine.roster)
+    talk = Coordinator(engine, run=RUN, method=method.name, roster=engine.roster)
     cohort = join(talk, method)
     model, figures = Propagation(method, cohort).spread(agree_on_names(cohort, None))
     run = fedgeom.run(method, sites)

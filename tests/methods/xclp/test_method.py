@@ -11,10 +11,10 @@ import pytest
 import fedgeom
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
-from fedgeom.federation.coordinator import Sites
+from fedgeom.federation.coordinator import Coordinator
 from fedgeom.federation.messages import Message, Question, decode, unpack
 from fedgeom.federation.site import Site, answers
-from fedgeom.methods.xclp import conversation as xclp_conversation
+from fedgeom.methods.xclp import coordinator as xclp_conversation
 from fedgeom.methods.xclp.core import labels_and_confidence
 from fedgeom.methods.xclp.messages import Spread
 from fedgeom.methods.xclp.site import XclpSite
@@ -228,7 +228,7 @@ class Learning(fedgeom.XCLP):
     name: ClassVar[str] = "test-learning"
     site: ClassVar[type[Site[Any]]] = LearningSite
 
-    def conduct(self, sites: Sites) -> Any:
+    def conduct(self, sites: Coordinator) -> Any:
         model = super().conduct(sites)
         told = sites.ask(AskHowSure(), expect=HowSure)
         sites.metrics["sure"] = [answer.mean for _, answer in told.items()]
@@ -254,7 +254,7 @@ STEPS = [
     "names.open",
     "xclp.ask-rows",
     "xclp.begin",
-    "xclp.pass",
+    "xclp.relay",
     "xclp.count",
     "sum.confirm",
     "xclp.spread",

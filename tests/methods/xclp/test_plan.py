@@ -185,7 +185,7 @@ def test_what_a_site_refuses_is_what_the_plan_says() -> None:
     rows = {"north": 12, "the hospital in the south": 15, "x": 14, "Bücherei": 13}
     method = fedgeom.XCLP(**FAST)
     exchanges = costs_of(method, shape_of(method, uneven())).exchanges
-    planned = max(one.largest for one in exchanges if one.kind in ("xclp.begin", "xclp.pass"))
+    planned = max(one.largest for one in exchanges if one.kind in ("xclp.begin", "xclp.relay"))
     reckoned = max(largest_message("lattice", 64, name, rows) for name in rows)
     assert planned <= reckoned < planned + 10_000
 

@@ -8,7 +8,7 @@ import pytest
 import fedgeom
 from fedgeom.federation.messages import unpack
 from fedgeom.methods.iterative.messages import TrainMasked
-from fedgeom.methods.xclp.anchors import SumRows
+from fedgeom.methods.xclp.anchors import SumUnitRows
 from fedgeom.methods.xclp_training.site import Embed
 from tests.methods.coordinators import overhear
 from tests.methods.xclp_training.making import quick, right, sites, without_labels
@@ -36,7 +36,7 @@ def test_labels_spread_in_their_rounds_over_the_sites_that_train():
     for number, names in trained.items():
         assert names == set(method.drawn([s.name for s in data], 3, number))
         assert rounds.get(number, names) == names
-    stamps = {one.question.features for one in heard if isinstance(one.question, SumRows)}
+    stamps = {one.question.features for one in heard if isinstance(one.question, SumUnitRows)}
     assert len(stamps) == 2
 
 

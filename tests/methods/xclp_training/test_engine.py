@@ -9,7 +9,7 @@ import fedgeom
 from fedgeom.errors import InputError
 from fedgeom.federation.method import METHODS
 from fedgeom.methods.iterative.algorithm import Algorithm
-from fedgeom.methods.xclp_training.settings import Engine, _fits
+from fedgeom.methods.xclp_training.settings import InnerAlgorithm, _fits
 from tests.methods.xclp_training.making import quick, sites
 
 ENGINES = sorted(
@@ -45,11 +45,11 @@ def test_engines_train_as_they_do_alone_where_all_rows_have_labels(engine):
 
 
 def test_an_algorithm_itself_is_taken_if_the_run_settles_what_it_settles():
-    assert Engine.read(fedgeom.FedProx(mu=0.5), "engine") == Engine("fedprox", (("mu", 0.5),))
-    assert Engine.read(fedgeom.FedAvg, "engine") == Engine("fedavg")
+    assert InnerAlgorithm.read(fedgeom.FedProx(mu=0.5), "engine") == InnerAlgorithm("fedprox", (("mu", 0.5),))
+    assert InnerAlgorithm.read(fedgeom.FedAvg, "engine") == InnerAlgorithm("fedavg")
     assert quick(algorithm=fedgeom.FedProx(mu=0.5)).rule.mu == 0.5
     with pytest.raises(InputError, match="rounds is a setting of the run"):
-        Engine.read(fedgeom.FedProx(n_rounds=3), "engine")
+        InnerAlgorithm.read(fedgeom.FedProx(n_rounds=3), "engine")
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_what_is_no_engine_is_refused_in_words(given, says):
 
 
 def test_an_engine_cannot_promise_privacy_for_the_run():
-    assert Engine.read({"name": "fedavg", "privacy": None}, "engine") == Engine("fedavg")
+    assert InnerAlgorithm.read({"name": "fedavg", "privacy": None}, "engine") == InnerAlgorithm("fedavg")
     private = fedgeom.FedAvg(
         n_rounds=1,
         steps=1,
@@ -81,4 +81,4 @@ def test_an_engine_cannot_promise_privacy_for_the_run():
     )
     for given in ({"name": "fedavg", "privacy": {"epsilon": 1.0, "delta": 1e-5, "clip": 1.0}}, private):
         with pytest.raises(InputError, match=r"privacy is a promise about a whole run|is a setting of the run"):
-            Engine.read(given, "engine")
+            InnerAlgorithm.read(given, "engine")

@@ -11,8 +11,8 @@ from fedgeom.federation.messages import Array
 from fedgeom.federation.policy import Policy
 from fedgeom.methods.iterative.messages import TrainMasked
 from fedgeom.methods.iterative.site import LAST
-from fedgeom.methods.xclp.anchors import ReadModel, SumRows
-from fedgeom.methods.xclp.messages import Begin, CountLabels, Weigh
+from fedgeom.methods.xclp.anchors import ReadModel, SumUnitRows
+from fedgeom.methods.xclp.messages import BeginComparison, CountLabels, Weigh
 from fedgeom.methods.xclp_training.site import Embed, XclpTrainingSite
 from tests.methods.coordinators import fresh, hold, lie, refusals, stamped
 from tests.methods.xclp_training.making import ANCHORS, PAIRS, quick, sites, without_labels
@@ -64,9 +64,9 @@ def test_features_of_another_model_are_in_no_sum_with_the_others():
     """A coordinator that gives one site a model of its own finds that the site refuses the sum, whatever it says."""
     found = lie(quick(), sites(), Embed, lambda ask: replace(ask, given=other_model(ask.given)), to="site-2")
     assert found[0] == ("site-2", None)  # nothing has left yet
-    said = refusals(quick(), sites(), SumRows, lambda ask: stamped(ask, features=bytes(32)))
+    said = refusals(quick(), sites(), SumUnitRows, lambda ask: stamped(ask, features=bytes(32)))
     assert all("features of another model" in reason for reason in said)
-    said = refusals(quick(), sites(), SumRows, lambda ask: stamped(ask, features=None))
+    said = refusals(quick(), sites(), SumUnitRows, lambda ask: stamped(ask, features=None))
     assert all("features of another model" in reason for reason in said)
 
 
@@ -87,7 +87,7 @@ def test_questions_of_another_round_are_refused(kind):
 
 def test_letters_of_another_model_cannot_be_opened():
     pytest.importorskip("seal", reason="needs seal-python")
-    said = refusals(quick(labels=PAIRS), sites(3, rows=10), Begin, lambda ask: replace(ask, round=2))
+    said = refusals(quick(labels=PAIRS), sites(3, rows=10), BeginComparison, lambda ask: replace(ask, round=2))
     assert all("not under way here" in reason for reason in said)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import fedgeom
-from fedgeom.federation.coordinator import Sites
+from fedgeom.federation.coordinator import Coordinator
 from fedgeom.federation.messages import unpack
 from fedgeom.federation.model import Model
 from fedgeom.methods.moments.model import MomentsModel
@@ -88,7 +88,7 @@ class NamelessMoments(fedgeom.Moments):
     name: ClassVar[str] = "nameless"
     model_type: ClassVar[type[Model]] = Nameless
 
-    def conduct(self, sites: Sites) -> Any:
+    def conduct(self, sites: Coordinator) -> Any:
         made = super().conduct(sites)
         return Nameless(**{key: value for key, value in vars(made).items() if key != "method"})
 

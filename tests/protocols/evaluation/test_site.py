@@ -137,7 +137,7 @@ def test_rare_classes_are_neither_learnt_nor_tested():
 
 @pytest.fixture(scope="module")
 def held() -> Rehearsal:
-    return Rehearsal(fedgeom.Moments(holdout=0.25), example_sites()).hold()
+    return Rehearsal(fedgeom.Moments(holdout=0.25), example_sites()).conduct()
 
 
 def stamped(question: SumEvaluation) -> SumEvaluation:
@@ -172,7 +172,7 @@ def test_asked_again_it_sends_the_same(held):
 
 
 def test_without_a_holdout_there_is_no_test(held):
-    bare = Rehearsal(fedgeom.Moments(), example_sites()).hold()
+    bare = Rehearsal(fedgeom.Moments(), example_sites()).conduct()
     assert SumEvaluation.kind not in {one.frame.kind for one in bare.exchanges}
     last = [one for one in bare.exchanges if one.site == "site-1"][-1]
     found = [one for one in held.exchanges if one.frame.kind == SumEvaluation.kind and one.site == "site-1"]

@@ -12,7 +12,7 @@ import fedgeom
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.methods.iterative.messages import TrainMasked
 from fedgeom.methods.iterative.site import TrainingSite
-from fedgeom.methods.moments.messages import SumMoments
+from fedgeom.methods.moments.messages import SumClassMoments
 from fedgeom.methods.moments.site import MomentsSite
 from fedgeom.protocols.fixed_point import to_fixed
 from fedgeom.protocols.names import CountNames
@@ -24,27 +24,27 @@ from fedgeom.testing import example_sites
 def test_no_sum_of_sites_within_their_bounds_is_refused() -> None:
     rng = np.random.default_rng(0)
     for sites in (2, 3, 50, 1000):
-        ask = SumMoments(classes=("a", "b"), curvature=None, ticket=Ticket(participants=("x",) * sites))
+        ask = SumClassMoments(classes=("a", "b"), curvature=None, ticket=Ticket(participants=("x",) * sites))
         for largest in (None, 1e-3, 7.3, 1e4):
-            room = 2.0 ** (62 - SumMoments.fraction_bits) / sites
+            room = 2.0 ** (62 - SumClassMoments.fraction_bits) / sites
             wild = rng.choice([-1.0, 1.0], 50) * rng.uniform(0, 10 * (largest or room / 20), 50)
             words = bounded(ask, wild, largest, "x")
             total = np.add.reduce([words] * sites, axis=0, dtype=np.uint64)
-            check_sum(SumMoments, total, sites, largest)
+            check_sum(SumClassMoments, total, sites, largest)
 
 
 def test_a_sum_is_refused_one_step_beyond_the_bound() -> None:
-    most = most_in_sum(SumMoments, 3, 10.0)
+    most = most_in_sum(SumClassMoments, 3, 10.0)
     assert most == 30 * 2**24
-    assert most_in_sum(SumMoments, 3, None) == most_in_sum(CountNames, 3, 10.0) == ROOM - 1
+    assert most_in_sum(SumClassMoments, 3, None) == most_in_sum(CountNames, 3, 10.0) == ROOM - 1
     for sign in (1, -1):
-        check_sum(SumMoments, np.array([0, sign * most], np.int64).view(np.uint64), 3, 10.0)
+        check_sum(SumClassMoments, np.array([0, sign * most], np.int64).view(np.uint64), 3, 10.0)
         with pytest.raises(
             ProtocolError, match=r"'moments\.sum' over 3 sites: 1 of 2 numbers are beyond 30, .*entry 1"
         ):
-            check_sum(SumMoments, np.array([0, sign * (most + 1)], np.int64).view(np.uint64), 3, 10.0)
+            check_sum(SumClassMoments, np.array([0, sign * (most + 1)], np.int64).view(np.uint64), 3, 10.0)
     with pytest.raises(ProtocolError, match="beyond"):
-        check_sum(SumMoments, np.array([1 << 63], np.uint64), 3, None)  # the smallest number has no opposite
+        check_sum(SumClassMoments, np.array([1 << 63], np.uint64), 3, None)  # the smallest number has no opposite
     check_sum(TrainMasked, np.array([1 << 63], np.uint64), 3, None)  # packed words are tested where they are read
 
 
@@ -81,7 +81,7 @@ def _lie(monkeypatch: pytest.MonkeyPatch, kind: type[Any], name: str, bend: Any)
 
 
 def test_a_site_that_keeps_to_no_bound_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    _lie(monkeypatch, MomentsSite, SumMoments.kind, lambda words: words + np.uint64(10**4 << 24))
+    _lie(monkeypatch, MomentsSite, SumClassMoments.kind, lambda words: words + np.uint64(10**4 << 24))
     method = fedgeom.Moments(space="euclidean", max_abs_value=1e3)
     with pytest.raises(ProtocolError, match=r"moments\.sum.* over 4 sites.*4e\+03|beyond 4000"):
         fedgeom.run(method, example_sites(), seed=0)

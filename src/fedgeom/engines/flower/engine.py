@@ -43,7 +43,7 @@ Place = tuple[int, str]
 """Where a site is: its node, and since when that node has been connected."""
 
 
-class Node(Protocol):
+class FlowerNode(Protocol):
     """What Flower tells of a node, as far as we use it."""
 
     node_id: int
@@ -52,10 +52,10 @@ class Node(Protocol):
     last_activated_at: str
 
 
-class Grid(Protocol):
+class FlowerGrid(Protocol):
     """What we use of Flower's grid, by which a ServerApp reaches the nodes."""
 
-    def get_nodes(self) -> Iterable[Node]:
+    def get_nodes(self) -> Iterable[FlowerNode]:
         """Return the nodes that Flower knows."""
 
     def push_messages(self, messages: Iterable[Any]) -> Iterable[str | None]:
@@ -87,7 +87,7 @@ class FlowerEngine:
 
     def __init__(
         self,
-        grid: Grid,
+        grid: FlowerGrid,
         nodes: Mapping[str, int],
         *,
         deadline: float,

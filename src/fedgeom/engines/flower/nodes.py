@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from cryptography.hazmat.primitives import serialization
 
 from fedgeom.crypto.keys import Identity, verify
-from fedgeom.engines.flower.engine import Grid, Node, Place
+from fedgeom.engines.flower.engine import FlowerGrid, FlowerNode, Place
 from fedgeom.errors import ProtocolError, TooFewSitesError
 from fedgeom.federation.coordinator import Event
 
@@ -33,7 +33,7 @@ Introduce = Callable[[bytes], tuple[str, bytes]]
 
 
 def ask_names(
-    grid: Grid,
+    grid: FlowerGrid,
     nodes: Collection[int],
     roster: Mapping[str, bytes],
     *,
@@ -105,7 +105,7 @@ def introduce_message(message: Message, introduce: Introduce) -> Message:
     return FlowerMessage(content=RecordDict({RECORD: content}), reply_to=message)
 
 
-NamesOf = Callable[[Sequence[Node]], Mapping[int, str]]
+NamesOf = Callable[[Sequence[FlowerNode]], Mapping[int, str]]
 """From Flower's nodes to the names of the sites they are, by the node's number; strangers are left out."""
 
 ONLINE = ("online", "")
@@ -128,12 +128,12 @@ def names_by_key(keys: Mapping[str, str]) -> NamesOf:
 class Introductions:
     """Names nodes by asking them, each a few times at most; for insecure federations."""
 
-    def __init__(self, grid: Grid, roster: Mapping[str, bytes], *, times: int = 3):
+    def __init__(self, grid: FlowerGrid, roster: Mapping[str, bytes], *, times: int = 3):
         self._grid, self._roster, self._times = grid, roster, times
         self._known: dict[int, str] = {}
         self._asked: dict[int, int] = {}
 
-    def __call__(self, nodes: Sequence[Node]) -> Mapping[int, str]:
+    def __call__(self, nodes: Sequence[FlowerNode]) -> Mapping[int, str]:
         """Return the names of those nodes that could prove them."""
         new = [
             node.node_id
@@ -146,7 +146,7 @@ class Introductions:
         return self._known
 
 
-def connected(grid: Grid, names_of: NamesOf) -> dict[str, Place]:
+def connected(grid: FlowerGrid, names_of: NamesOf) -> dict[str, Place]:
     """Return the admitted sites that are connected now."""
     nodes = [node for node in grid.get_nodes() if node.status in ONLINE]
     names = names_of(nodes)
@@ -154,7 +154,7 @@ def connected(grid: Grid, names_of: NamesOf) -> dict[str, Place]:
 
 
 def gather(
-    grid: Grid,
+    grid: FlowerGrid,
     names_of: NamesOf,
     sites: Collection[str],
     *,

@@ -13,7 +13,7 @@ from fedgeom.arrays import Floats, Indices, Ints
 from fedgeom.data.validation import FaultsError, fault
 from fedgeom.errors import InputError
 from fedgeom.federation.privacy import privacy_of
-from fedgeom.geometry.gaussians import Gaussians, find_lumps
+from fedgeom.geometry.gaussians import Gaussians, find_components
 from fedgeom.geometry.hyperbolic.poincare import log0
 from fedgeom.methods.ellipses.settings import EllipseSettings
 from fedgeom.methods.moments.core import inside, mended_covariances, moments_of, numbers, sensitivity, weights
@@ -21,7 +21,7 @@ from fedgeom.privacy.bounded_sums import BITS, in_whole_numbers
 
 
 @dataclass(frozen=True)
-class Layout:
+class EllipseLayout:
     """Where what stands in the vector that sites add up: first the scatter inside all classes, then the slots."""
 
     columns: int
@@ -60,7 +60,7 @@ def write_classes(
     V: Floats,
     y: npt.NDArray[Any],
     places: Mapping[str, int],
-    layout: Layout,
+    layout: EllipseLayout,
     settings: EllipseSettings,
     full: float,
 ) -> Floats:
@@ -74,7 +74,7 @@ def write_classes(
     scatter, rows = np.zeros((layout.columns, layout.columns)), 0
     for word, place in places.items():
         members = V[y == word]
-        lump = find_lumps(members, layout.lumps, settings.min_rows)
+        lump = find_components(members, layout.lumps, settings.min_rows)
         for at in range(int(lump.max()) + 1):
             inside = members[lump == at]
             n, mean = len(inside), inside.mean(axis=0)
@@ -106,10 +106,10 @@ class Received:
         return self.gaussians.merged(member, len(slots)), np.array(slots, np.intp), member
 
 
-def read_sum(total: Floats, layout: Layout) -> Received:
+def read_sum(total: Floats, layout: EllipseLayout) -> Received:
     """Take the sum apart; Gaussians whose covariances were not sent have those of all classes.
 
-    total (`Layout.length`,), f8.
+    total (`EllipseLayout.length`,), f8.
     """
     d, upper = layout.columns, np.triu_indices(layout.columns)
     within = _symmetric(total[1 : layout.scatter], d) / max(total[0], 1.0)
@@ -153,12 +153,12 @@ def _canonical(table: Floats, block: Indices) -> Indices:
     return np.array(sorted(range(len(table)), key=lambda at: (first[int(block[at])], place[at])), dtype=np.intp)
 
 
-def check_width(columns: int, layout: Layout, limit: int) -> None:
+def check_width(columns: int, layout: EllipseLayout, limit: int) -> None:
     """Refuse so many columns that no message of ``limit`` bytes could hold the Gaussians of all sites."""
     size = 8 * layout.length
     if size > limit:
         most = columns
-        while most > 1 and 8 * Layout(most, layout.blocks, layout.classes, layout.lumps).length > limit:
+        while most > 1 and 8 * EllipseLayout(most, layout.blocks, layout.classes, layout.lumps).length > limit:
             most = most * 9 // 10
         what = (
             f"Gaussians of {columns:,} columns, {layout.classes} classes and {layout.blocks} sites are a message of "
@@ -173,14 +173,14 @@ CERTAIN = 4.0
 """A slot is used if its count is above so many deviations of the noise: of a hundred empty ones, 0.003 are taken."""
 
 
-def bounds(layout: Layout) -> dict[str, Any]:
-    """Return what the noise of the sum follows from (`fedgeom.protocols.noising.sum_noise`)."""
+def bounds(layout: EllipseLayout) -> dict[str, Any]:
+    """Return what the noise of the sum follows from (`fedgeom.protocols.noise.sum_noise`)."""
     slots = layout.blocks * layout.classes
     return {"sensitivity": sensitivity(squares=True), "numbers": numbers(slots, layout.columns, squares=True)}
 
 
 def bounded_gaussians(
-    V: Floats, y: npt.NDArray[Any], places: Mapping[str, int], layout: Layout, settings: EllipseSettings
+    V: Floats, y: npt.NDArray[Any], places: Mapping[str, int], layout: EllipseLayout, settings: EllipseSettings
 ) -> Ints:
     """Return a site's counts, sums and products, slot by slot, (numbers,), i8; places: the slot of each word."""
     privacy = privacy_of(settings)
@@ -191,7 +191,7 @@ def bounded_gaussians(
     return moments_of(in_whole_numbers(V, privacy.clip), members, squares=True)
 
 
-def read_noisy_sum(total: Floats, layout: Layout, settings: EllipseSettings, spread: float) -> Received:
+def read_noisy_sum(total: Floats, layout: EllipseLayout, settings: EllipseSettings, spread: float) -> Received:
     """Take a noisy sum, (numbers,), f8, apart; ``spread`` is the deviation of its noise.
 
     Means and covariances that noise made impossible are mended; nobody's rows are looked at again.

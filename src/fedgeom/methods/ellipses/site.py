@@ -17,16 +17,24 @@ from fedgeom.federation.model import Model
 from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.site import Memory, Part, answers
 from fedgeom.methods.ellipses import core
-from fedgeom.methods.ellipses.core import Layout, check_width, vectors, write_classes
+from fedgeom.methods.ellipses.core import EllipseLayout, check_width, vectors, write_classes
 from fedgeom.methods.ellipses.matching import settle
-from fedgeom.methods.ellipses.messages import HowMany, Learn, Learnt, SumCovers, SumGaussians, SumScales, TakeTree
+from fedgeom.methods.ellipses.messages import (
+    EllipseModelTaken,
+    HowMany,
+    SumCovers,
+    SumEllipseScales,
+    SumGaussians,
+    TakeEllipseModel,
+    TakeTree,
+)
 from fedgeom.methods.ellipses.model import EllipseModel
 from fedgeom.methods.ellipses.settings import EllipseSettings
 from fedgeom.methods.hulls import embedding as joint_map
 from fedgeom.methods.hulls.core import MOST_CLASSES
-from fedgeom.methods.hulls.matching import Evidence, check_grouping
-from fedgeom.protocols.maximum import write_levels
-from fedgeom.protocols.model_delivery import HandedModel
+from fedgeom.methods.hulls.matching import MatchEvidence, check_grouping
+from fedgeom.protocols.fixed_point import write_levels
+from fedgeom.protocols.model_delivery import DeliveredModel
 from fedgeom.protocols.names import LabelNames, NamesMemory
 from fedgeom.protocols.secure_sum.messages import SumResult
 from fedgeom.protocols.site import Contribution, SecureMemory, SummingSite
@@ -42,7 +50,7 @@ class EllipseMemory(SecureMemory, kw_only=True):
     classes: int = 0
     groups: dict[str, int] = {}
     """For each of these words the joint class; -1: it stands for several."""
-    evidence: dict[str, Evidence] = {}
+    evidence: dict[str, MatchEvidence] = {}
     """For each of these words how near its class and the next best one are."""
     covers: dict[str, list[int]] = {}
     """For each of these words the joint classes that it stands for, where words may be at different depth."""
@@ -56,7 +64,7 @@ class EllipseSite(SummingSite[EllipseMemory]):
     memory_type: ClassVar[type[Memory]] = EllipseMemory
     parts: ClassVar[tuple[type[Part[Any]], ...]] = (LabelNames,)
     takes_models: ClassVar[bool] = False
-    handed: HandedModel[EllipseModel]
+    handed: DeliveredModel[EllipseModel]
     names: LabelNames
 
     def check(self, settings: EllipseSettings) -> None:
@@ -87,7 +95,9 @@ class EllipseSite(SummingSite[EllipseMemory]):
                 check_ball(self.data, settings.c, 'for a table of ordinary columns say space="euclidean"')
         with faults.take():
             columns, limit = self.data.shape[1], min(self.policy.max_message_bytes, LARGEST_MESSAGE)
-            check_width(columns, Layout(columns, 2, most or max(2, len(part)), settings.n_components), limit)
+            check_width(
+                columns, EllipseLayout(columns, 2, most or max(2, len(part)), settings.n_components), limit
+            )
         faults.raise_all()
 
     def _floor(self, settings: EllipseSettings) -> int:
@@ -109,8 +119,8 @@ class EllipseSite(SummingSite[EllipseMemory]):
             raise InputError("all labels of the site are too rare to take part")
         return left
 
-    @answers(SumScales)
-    def scale(self, ask: SumScales) -> Contribution:
+    @answers(SumEllipseScales)
+    def scale(self, ask: SumEllipseScales) -> Contribution:
         """Add this site's column means and deviations to the secure sum."""
         self.check_size(joint_map.scale_length(self.data.shape[1]))
         return self.contribute(ask, joint_map.site_scale(self._rows().X))
@@ -128,8 +138,8 @@ class EllipseSite(SummingSite[EllipseMemory]):
             return
         if result.total.shape != (joint_map.scale_length(columns),):
             raise ProtocolError("the joint scale does not fit the columns")
-        self.sums.check_result(result, SumScales)
-        scales = joint_map.joint_scales(result.reals(SumScales), columns)
+        self.sums.check_result(result, SumEllipseScales)
+        scales = joint_map.joint_scales(result.reals(SumEllipseScales), columns)
         if scales is None or (memory.scales and memory.scales != scales.tobytes()):
             raise ProtocolError("a column varies too little for a joint scale, or another one came before")
         memory.scales = scales.tobytes()
@@ -172,9 +182,9 @@ class EllipseSite(SummingSite[EllipseMemory]):
         full = max(settings.rows_per_column, self.policy.min_rows_per_feature) * layout.columns
         return self.contribute(ask, write_classes(V, y, places, layout, settings, full))
 
-    def _layout(self, classes: int) -> Layout:
+    def _layout(self, classes: int) -> EllipseLayout:
         blocks = len(self.joining.memory.order) if self.settings.apart else 1
-        return Layout(self.data.shape[1], blocks, classes, self.settings.n_components)
+        return EllipseLayout(self.data.shape[1], blocks, classes, self.settings.n_components)
 
     def _choose_slots(self, words: list[str], classes: int) -> None:
         """Give the site's words slots: those of the agreed words, or shuffled, so that their order tells nothing."""
@@ -188,15 +198,15 @@ class EllipseSite(SummingSite[EllipseMemory]):
             self.memory.slots = dict(zip(words, order, strict=False))
         self.memory.classes = classes
 
-    @answers(Learn)
-    def learn(self, ask: Learn) -> Learnt:
+    @answers(TakeEllipseModel)
+    def learn(self, ask: TakeEllipseModel) -> EllipseModelTaken:
         """Keep the model, and find out which joint class each of the site's words means."""
         memory = self.memory
         if not memory.classes:
             raise ProtocolError("a result came before the site sent its Gaussians")
         if self.settings.shared:
             self._learn_words(ask)
-            return Learnt()
+            return EllipseModelTaken()
         wanted = memory.classes * len(self.joining.memory.order)
         # Whether an answer is refused must not depend on the hidden order, or refusals would tell it.
         check_grouping(ask.groups, ask.evidence, wanted, memory.classes)
@@ -206,9 +216,9 @@ class EllipseSite(SummingSite[EllipseMemory]):
         first = memory.classes * self.joining.block
         memory.groups = {word: ask.groups[first + slot] for word, slot in memory.slots.items()}
         memory.evidence = {word: ask.evidence[first + slot] for word, slot in memory.slots.items()}
-        return Learnt()
+        return EllipseModelTaken()
 
-    def _learn_words(self, ask: Learn) -> None:
+    def _learn_words(self, ask: TakeEllipseModel) -> None:
         """Keep a model of the agreed words; some may be lost with the sites that alone had them."""
         if ask.groups or ask.evidence:
             raise ProtocolError("a result that matches names came where the terms have shared ones")
@@ -237,7 +247,7 @@ class EllipseSite(SummingSite[EllipseMemory]):
         return self.contribute(ask, ticks.ravel())
 
     @answers(TakeTree)
-    def take_tree(self, ask: TakeTree) -> Learnt:
+    def take_tree(self, ask: TakeTree) -> EllipseModelTaken:
         """Keep the joint tree of classes."""
         number = self.memory.classes
         if not self.settings.mixed or not number or not self.memory.handed.model:
@@ -247,7 +257,7 @@ class EllipseSite(SummingSite[EllipseMemory]):
         ):
             raise ProtocolError("the tree that came is none of the joint classes")
         self.memory.tree = ask.tree
-        return Learnt()
+        return EllipseModelTaken()
 
     def result(self) -> dict[str, Any]:
         """Return which joint class or classes each of the site's words means, and how well the model fits its rows."""

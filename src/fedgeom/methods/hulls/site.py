@@ -30,12 +30,20 @@ from fedgeom.methods.hulls.core import (
     rounded_hulls,
 )
 from fedgeom.methods.hulls.encoding import check_plan
-from fedgeom.methods.hulls.matching import Evidence, check_grouping
-from fedgeom.methods.hulls.messages import EncodeCorners, EncodeHulls, Learn, Learnt, Reach, SumScales, SumScatter
+from fedgeom.methods.hulls.matching import MatchEvidence, check_grouping
+from fedgeom.methods.hulls.messages import (
+    EncodeCorners,
+    EncodeHulls,
+    HullExtent,
+    HullModelTaken,
+    SumHullScales,
+    SumScatter,
+    TakeHullModel,
+)
 from fedgeom.methods.hulls.model import HullModel
 from fedgeom.methods.hulls.settings import HullSettings
-from fedgeom.protocols.maximum import write_levels
-from fedgeom.protocols.model_delivery import HandedModel
+from fedgeom.protocols.fixed_point import write_levels
+from fedgeom.protocols.model_delivery import DeliveredModel
 from fedgeom.protocols.names import LabelNames, NamesMemory
 from fedgeom.protocols.secure_sum.messages import SumResult
 from fedgeom.protocols.site import Contribution, SecureMemory, SummingPart, SummingSite
@@ -69,8 +77,8 @@ class JointMap(SummingPart[MapMemory]):
         found: SiteData = self.site.rows  # type: ignore[attr-defined]
         return found
 
-    @answers(SumScales)
-    def scale(self, ask: SumScales) -> Contribution:
+    @answers(SumHullScales)
+    def scale(self, ask: SumHullScales) -> Contribution:
         """Add this site's column means and deviations to the secure sum."""
         self.site.check_size(joint_map.scale_length(self.site.data.shape[1]))
         return self.contribute(ask, joint_map.site_scale(self._rows.X))
@@ -86,8 +94,8 @@ class JointMap(SummingPart[MapMemory]):
         if ask.scales is not None:
             if ask.scales.total.shape != (joint_map.scale_length(columns),):
                 raise ProtocolError("the joint scale does not fit the columns")
-            self.site.sums.check_result(ask.scales, SumScales)
-            scales = joint_map.joint_scales(ask.scales.reals(SumScales), columns)
+            self.site.sums.check_result(ask.scales, SumHullScales)
+            scales = joint_map.joint_scales(ask.scales.reals(SumHullScales), columns)
             if scales is None:  # it depends on the sum alone, which is the same for all sites
                 raise ProtocolError("a column varies too little for a joint scale")
             self.memory.scales = scales.tobytes()
@@ -103,7 +111,7 @@ class JointMap(SummingPart[MapMemory]):
             raise ProtocolError("a joint map came before the joint scale")
         return np.frombuffer(self.memory.scales).reshape(2, columns)
 
-    def points(self, ask: Reach | EncodeHulls | EncodeCorners, c: float) -> Floats:
+    def points(self, ask: HullExtent | EncodeHulls | EncodeCorners, c: float) -> Floats:
         """Return the site's rows as points of the disc, (rows, 2), f8; a map must be the one that the sums say."""
         X, matrix = self._rows.X, ask.embedding
         if (matrix is not None) != self.settings.maps:
@@ -150,7 +158,7 @@ class HullMemory(SecureMemory, kw_only=True):
     classes: int = 0
     groups: dict[str, int] = {}
     """For each of the site's names the global class, or -1."""
-    evidence: dict[str, Evidence] = {}
+    evidence: dict[str, MatchEvidence] = {}
     """For each of the site's names how near its class and the next best one are."""
     map: MapMemory = msgspec.field(default_factory=MapMemory)
     names: NamesMemory = msgspec.field(default_factory=NamesMemory)
@@ -162,7 +170,7 @@ class HullSite(SummingSite[HullMemory]):
     memory_type: ClassVar[type[Memory]] = HullMemory
     parts: ClassVar[tuple[type[Part[Any]], ...]] = (LabelNames, JointMap)
     takes_models: ClassVar[bool] = False
-    handed: HandedModel[HullModel]
+    handed: DeliveredModel[HullModel]
     names: LabelNames
     map: JointMap
 
@@ -216,8 +224,8 @@ class HullSite(SummingSite[HullMemory]):
         """Return the global class of each of the site's words; of a word whose hull was lost, none."""
         return {label: group for label, group in self.memory.groups.items() if group >= 0}
 
-    @answers(Reach)
-    def reach(self, ask: Reach) -> Contribution:
+    @answers(HullExtent)
+    def reach(self, ask: HullExtent) -> Contribution:
         """Say, masked, how many classes and hull points there are here and how far out the points lie.
 
         With shared names the number of classes is agreed on already, and none is said.
@@ -287,8 +295,8 @@ class HullSite(SummingSite[HullMemory]):
             raise InputError(f"the hulls have {len(word)} bins, more than the agreed {plan.capacity}")
         return self.contribute(ask, plan.code.encode(list(word), list(word.values())))
 
-    @answers(Learn)
-    def learn(self, ask: Learn) -> Learnt:
+    @answers(TakeHullModel)
+    def learn(self, ask: TakeHullModel) -> HullModelTaken:
         """Keep the model, and find out which global class each local name means."""
         memory = self.memory
         if not memory.classes:
@@ -304,7 +312,7 @@ class HullSite(SummingSite[HullMemory]):
                 raise ProtocolError("the model has other classes than the words that the sites agreed on")
             self.handed.keep(ask.model)
             memory.groups = {word: words.index(word) if word in words else -1 for word in memory.slots}
-            return Learnt()
+            return HullModelTaken()
         wanted = memory.classes * len(self.joining.memory.order)
         # Whether an answer is refused must not depend on the hidden order, or refusals would tell it.
         check_grouping(ask.groups, ask.evidence, wanted, memory.classes)
@@ -312,7 +320,7 @@ class HullSite(SummingSite[HullMemory]):
         first = memory.classes * self.joining.block
         memory.groups = {label: ask.groups[first + slot] for label, slot in memory.slots.items()}
         memory.evidence = {label: ask.evidence[first + slot] for label, slot in memory.slots.items()}
-        return Learnt()
+        return HullModelTaken()
 
     @property
     def rows(self) -> SiteData:

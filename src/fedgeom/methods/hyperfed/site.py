@@ -28,7 +28,7 @@ Share = Annotated[int, msgspec.Meta(ge=0, lt=MODULUS)]
 Letters = dict[Name, bytes]
 
 
-class FirstLetters(Message, kind="hyperfed.letters"):
+class FirstUpdateMessages(Message, kind="hyperfed.letters"):
     """A site's sealed letters to the partners with whom it begins."""
 
     reveals: ClassVar[str] = (
@@ -39,7 +39,7 @@ class FirstLetters(Message, kind="hyperfed.letters"):
     """‖Δ_k‖, where the terms weigh raw deviations; else 0."""
 
 
-class CompareUpdates(Question, kind="hyperfed.compare", answer=FirstLetters):
+class CompareUpdates(Question, kind="hyperfed.compare", answer=FirstUpdateMessages):
     """Ask a site to train, to keep what came of it, and to begin to compare it with that of others."""
 
     round: RoundNumber
@@ -61,7 +61,7 @@ class PairShares(Message, kind="hyperfed.shares"):
     shares: dict[Name, Share]
 
 
-class PassOn(Question, kind="hyperfed.pass", answer=PairShares):
+class RelayUpdateMessages(Question, kind="hyperfed.relay", answer=PairShares):
     """Bring a site its partners' letters."""
 
     round: RoundNumber
@@ -73,14 +73,14 @@ class PassOn(Question, kind="hyperfed.pass", answer=PairShares):
 PURPOSE = b"update"
 
 
-class Answered(msgspec.Struct, frozen=True):
+class PairAnswer(msgspec.Struct, frozen=True):
     """What was answered to a partner that began."""
 
     letter: bytes
     share: int
 
 
-class Trained(msgspec.Struct, kw_only=True):
+class TrainedUpdate(msgspec.Struct, kw_only=True):
     """What came of the round that is under way; kept until the sum, so that a site trains once."""
 
     round: int = -1
@@ -94,14 +94,14 @@ class Trained(msgspec.Struct, kw_only=True):
     """The key of this round's ciphertexts."""
     letter: bytes = b""
     """What all partners are sent with whom this site begins."""
-    answered: dict[str, Answered] = {}
+    answered: dict[str, PairAnswer] = {}
     """Asked again, the site says the very same: a second mask would not fit what the partner has."""
 
 
 class HyperFedMemory(TrainingMemory, kw_only=True):
     """What a site remembers of the round that is under way."""
 
-    under_way: Trained = msgspec.field(default_factory=Trained)
+    under_way: TrainedUpdate = msgspec.field(default_factory=TrainedUpdate)
 
 
 class HyperFedSite(TrainingSite):
@@ -132,7 +132,7 @@ class HyperFedSite(TrainingSite):
             )
 
     @answers(CompareUpdates)
-    def compare(self, ask: CompareUpdates) -> FirstLetters:
+    def compare(self, ask: CompareUpdates) -> FirstUpdateMessages:
         """Train, keep the update, and write to the partners with whom this site begins."""
         rule, memory = self.hyper, self.memory
         if not rule.compares:
@@ -147,7 +147,7 @@ class HyperFedSite(TrainingSite):
             rate = rule.rate_in(min(ask.round, rule.n_rounds - 1))
             sent, _, figures = super().train(asked, ask.round, ask.given, rate)
             begun = self._products.begin(pairwise.quantise(sent.flat()), rule.n_rounds)
-            memory.under_way = Trained(
+            memory.under_way = TrainedUpdate(
                 round=ask.round,
                 given=_hash(ask.given),
                 partners=ask.partners,
@@ -160,7 +160,7 @@ class HyperFedSite(TrainingSite):
         letters = {partner: self._sealed(partner, first, kept.letter) for partner in begins}
         raw = rule.consistent is not None and rule.consistent.deviations == "raw"
         length = float(np.linalg.norm(from_wire(kept.sent).flat())) if raw else 0.0
-        return FirstLetters(letters=letters, length=length)
+        return FirstUpdateMessages(letters=letters, length=length)
 
     def _check_partners(self, ask: CompareUpdates) -> None:
         """Refuse partners that do not train in this round, or too few of them: a cosine with a stranger is none."""
@@ -170,8 +170,8 @@ class HyperFedSite(TrainingSite):
             raise ProtocolError("the partners are not other sites that train in this round")
         self.joining.check_many_enough({*partners, self.name})
 
-    @answers(PassOn)
-    def pass_on(self, ask: PassOn) -> PairShares:
+    @answers(RelayUpdateMessages)
+    def pass_on(self, ask: RelayUpdateMessages) -> PairShares:
         """Answer those who began, or finish with those who answered."""
         kept = self.memory.under_way
         if kept.round != ask.round:
@@ -189,7 +189,7 @@ class HyperFedSite(TrainingSite):
                 continue
             if partner not in kept.answered:
                 helped = self._products.respond(mine, self.rule.n_rounds, text)
-                kept.answered[partner] = Answered(helped.letter, helped.share)
+                kept.answered[partner] = PairAnswer(helped.letter, helped.share)
             said = kept.answered[partner]
             letters[partner] = self._sealed(partner, 2 * ask.round + 2, said.letter)
             shares[partner] = said.share

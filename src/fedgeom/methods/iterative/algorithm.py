@@ -17,14 +17,14 @@ import numpy as np
 from fedgeom.data.sites import SiteData
 from fedgeom.data.validation import Finding, unscaled
 from fedgeom.errors import InputError
-from fedgeom.federation.coordinator import Sites
+from fedgeom.federation.coordinator import Coordinator
 from fedgeom.federation.method import Method
 from fedgeom.federation.model import Model
 from fedgeom.federation.plan import Ask, Plan, Shape, Sum
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.site import Site
-from fedgeom.methods.iterative.group_training import AgreeInGroups, GroupedConversation
+from fedgeom.methods.iterative.group_training import AgreeInGroups, GroupedTrainingLoop
 from fedgeom.methods.iterative.messages import Finish, Finished, Masked, TrainGroup, TrainMasked, TrainOpen, Update
 from fedgeom.methods.iterative.model import TrainedModel
 from fedgeom.methods.iterative.private import bounds
@@ -32,7 +32,7 @@ from fedgeom.methods.iterative.settings import TrainingRule
 from fedgeom.methods.iterative.setup import AgreeOnScale, check_together
 from fedgeom.methods.iterative.site import TrainingSite
 from fedgeom.methods.iterative.summed import Summed
-from fedgeom.methods.iterative.training import Conversation, how_many
+from fedgeom.methods.iterative.training import TrainingLoop, how_many
 from fedgeom.methods.iterative.tree import Tree, to_wire
 
 
@@ -56,13 +56,13 @@ class Algorithm(TrainingRule, Method):
 
     site: ClassVar[type[Site[Any]]] = TrainingSite
     model_type: ClassVar[type[Model]] = TrainedModel
-    conversation: ClassVar[type[Conversation]] = Conversation
+    conversation: ClassVar[type[TrainingLoop]] = TrainingLoop
 
-    def conduct(self, sites: Sites) -> TrainedModel:
+    def conduct(self, sites: Coordinator) -> TrainedModel:
         """Hold the conversation: join, agree on classes and scale, train in rounds, hand out the model."""
         if self.group_draw is not None:
-            return GroupedConversation(self, sites).hold()
-        return self.conversation(self, sites).hold()
+            return GroupedTrainingLoop(self, sites).conduct()
+        return self.conversation(self, sites).conduct()
 
     def smallest_sum(self, sites: int) -> int:
         """Return over how few of so many sites models are summed: over those that are drawn for a round."""

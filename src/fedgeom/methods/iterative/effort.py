@@ -76,7 +76,7 @@ class Crops(Augmentation):
 
 
 @dataclass(frozen=True)
-class Mixed(Augmentation):
+class Mixup(Augmentation):
     """Rows are mixed two by two, λx + (1 − λ)x′, and must name both classes in that proportion (Zhang et al. 2018).
 
     One λ ~ Beta(α, α) is drawn for every batch. The loss is λ·loss(labels) + (1 − λ)·loss(partners' labels), so that it

@@ -18,8 +18,8 @@ from fedgeom.federation.site import answers
 from fedgeom.methods.iterative import setup
 from fedgeom.methods.iterative.messages import Masked, TrainGroup
 from fedgeom.methods.iterative.settings import Round, TableSettings
-from fedgeom.methods.iterative.setup import Agreed, Agreement, Ready
-from fedgeom.methods.iterative.training import Conversation, Group, Outcome
+from fedgeom.methods.iterative.setup import AgreedSetup, Agreement, Ready
+from fedgeom.methods.iterative.training import Group, Outcome, TrainingLoop
 from fedgeom.methods.iterative.tree import State
 from fedgeom.protocols.cohort import SiteGroups, join
 from fedgeom.protocols.names import AgreeOnNames, agree_on_names
@@ -115,7 +115,7 @@ class AgreeInGroups(Steps):
         return classes
 
 
-def agree_in_groups(groups: SiteGroups, settings: TableSettings) -> tuple[Agreed, dict[int, float]]:
+def agree_in_groups(groups: SiteGroups, settings: TableSettings) -> tuple[AgreedSetup, dict[int, float]]:
     """Agree on class names and scale, tell all sites, and return with it how many rows each group has."""
     cohort = groups.cohort
     classes, columns = agree_on_names(cohort, settings.classes), cohort.columns
@@ -134,7 +134,7 @@ def agree_in_groups(groups: SiteGroups, settings: TableSettings) -> tuple[Agreed
     if scale is None and joint:
         scale = scale_of_groups([one.result.reals(SumGroupColumns) for one in summed])
     centre, spread = scale or (None, None)
-    return Agreed(classes, columns, centre, spread, told, sum(rows.values())), rows
+    return AgreedSetup(classes, columns, centre, spread, told, sum(rows.values())), rows
 
 
 class GroupAgreement(Agreement):
@@ -177,7 +177,7 @@ class GroupAgreement(Agreement):
         return self.keep(ask.classes, *scale, rows.get(own, 0.0), hash_groups(ask))
 
 
-class GroupedConversation(Conversation):
+class GroupedTrainingLoop(TrainingLoop):
     """One run of one algorithm with `GroupMedian`."""
 
     question: type[Masked] = TrainGroup

@@ -36,7 +36,7 @@ _COUNT, _GRADIENT = round(COUNT * 2**8), round(math.sqrt(1 - COUNT**2) * 2**8)
 
 
 def bounds(rule: TrainingRule, privacy: DP, numbers: int) -> dict[str, Any]:
-    """Return what the noise of a round follows from (`fedgeom.protocols.noising.sum_noise`)."""
+    """Return what the noise of a round follows from (`fedgeom.protocols.noise.sum_noise`)."""
     if privacy.unit == "site":  # one site's change may be exchanged for any other
         return {"sensitivity": 2.0 * FINE_ONE, "numbers": numbers, "releases": rule.n_rounds}
     most = math.sqrt(_COUNT**2 + _GRADIENT**2) * FINE_ONE
@@ -88,7 +88,7 @@ class PrivateRounds:
         privacy = privacy_of(rule)
         return None if privacy is None else cls(rule, privacy)
 
-    def hold(self, cohort: Cohort, question: Masked, members: Sequence[str]) -> tuple[State, tuple[str, ...]]:
+    def conduct(self, cohort: Cohort, question: Masked, members: Sequence[str]) -> tuple[State, tuple[str, ...]]:
         """Ask for a round's sum; return the mean that follows, and over whom it is."""
         given = from_wire(question.given)
         found = bounds(self.rule, self.privacy, given["model"].size)

@@ -17,14 +17,13 @@ from fedgeom.methods.iterative.aggregation import Aggregation, check_aggregation
 from fedgeom.methods.iterative.effort import Augmentation, Effort
 from fedgeom.methods.iterative.heads import Head, Linear
 from fedgeom.methods.iterative.learners import Learner, learner_named, register
-from fedgeom.methods.iterative.learners.building import built_learner
+from fedgeom.methods.iterative.learners.base import built_learner
 from fedgeom.methods.iterative.learners.logistic import Logistic
 from fedgeom.methods.iterative.learners.torch_module import NAME as NETWORK
 from fedgeom.methods.iterative.losses import CrossEntropy, Loss
 from fedgeom.methods.iterative.networks.base import Network
-from fedgeom.methods.iterative.optimizer import SGD, Optimizer
+from fedgeom.methods.iterative.optimizer import SGD, Optimizer, Schedule
 from fedgeom.methods.iterative.personal import Personal
-from fedgeom.methods.iterative.schedule import Schedule
 from fedgeom.methods.iterative.task import Task
 from fedgeom.methods.iterative.tree import State, Tree
 from fedgeom.protocols.fixed_point import Packing

@@ -33,13 +33,7 @@ from fedgeom.methods.iterative.messages import (
 )
 from fedgeom.methods.iterative.model import TrainedModel, is_joint
 from fedgeom.methods.iterative.settings import TrainingRule
-from fedgeom.methods.iterative.setup import (
-    AgreementMemory,
-    Grouping,
-    asked_again,
-    check_site,
-    within,
-)
+from fedgeom.methods.iterative.setup import AgreementMemory, SiteGroup, asked_again, check_site, within
 from fedgeom.methods.iterative.summed import Summed
 from fedgeom.methods.iterative.task import Task
 from fedgeom.methods.iterative.training import Figures, how_many
@@ -69,7 +63,7 @@ class TrainingMemory(SecureMemory, kw_only=True):
     """(numbers,): the site's own model after the last round."""
     joint: Array | None = None
     """(numbers,): the joint model, where it is tested beside the site's own."""
-    grouping: Grouping = msgspec.field(default_factory=Grouping)
+    grouping: SiteGroup = msgspec.field(default_factory=SiteGroup)
 
 
 def generator(seed: int, round: int, site: str, *, purpose: int = 0) -> np.random.Generator:

@@ -11,14 +11,14 @@ import numpy as np
 
 from fedgeom.arrays import Floats
 from fedgeom.errors import ProtocolError, TooFewSitesError
-from fedgeom.federation.coordinator import Sites
+from fedgeom.federation.coordinator import Coordinator
 from fedgeom.federation.results import RunWarning
 from fedgeom.methods.iterative.aggregation import LARGEST
 from fedgeom.methods.iterative.messages import Finish, Finished, Masked, TrainMasked, TrainOpen, Update
 from fedgeom.methods.iterative.model import TrainedModel, is_joint
 from fedgeom.methods.iterative.private import PrivateRounds
 from fedgeom.methods.iterative.settings import Round, TrainingRule
-from fedgeom.methods.iterative.setup import Agreed, agree
+from fedgeom.methods.iterative.setup import AgreedSetup, agree
 from fedgeom.methods.iterative.summed import Summed, combined
 from fedgeom.methods.iterative.task import Task
 from fedgeom.methods.iterative.tree import State, Tree, from_wire, to_wire
@@ -86,7 +86,7 @@ def _count(value: float) -> float:
     return float(np.rint(value))
 
 
-def warn_of_cuts(sites: Sites, number: int, cut: int, max_abs_change: float) -> None:
+def warn_of_cuts(sites: Coordinator, number: int, cut: int, max_abs_change: float) -> None:
     """Note that some numbers changed by more than the terms have room for: training may have diverged."""
     if not cut:
         return
@@ -135,19 +135,19 @@ class Outcome:
     """What the sites count together; 0 where none had anything to train on, and the mean means nothing."""
 
 
-class Conversation:
+class TrainingLoop:
     """One run of one algorithm."""
 
     question: type[Masked] = TrainMasked
     """What asks for a masked model."""
 
-    def __init__(self, rule: TrainingRule, sites: Sites):
+    def __init__(self, rule: TrainingRule, sites: Coordinator):
         self.rule, self.sites, self.figures = rule, sites, how_many(rule.validation_fraction)
         self.strikes: dict[str, int] = {}
         self.members: tuple[str, ...] = ()
         """The sites that were ready to train."""
         self.cohort: Cohort
-        self.agreed: Agreed
+        self.agreed: AgreedSetup
         self.first: Tree
         """The whole model before any training."""
         self.sent: State
@@ -169,7 +169,7 @@ class Conversation:
         """How what sites send goes through sums."""
         return Summed.of(self.rule, self.sent, self.statistics)
 
-    def hold(self) -> TrainedModel:
+    def conduct(self) -> TrainedModel:
         """Hold the whole conversation."""
         rule, sites = self.rule, self.sites
         self.agree()
@@ -280,7 +280,7 @@ class Conversation:
             group=group.whole,
         )
         if self.private is not None:
-            return Outcome(*self.private.hold(self.cohort, question, group.members), Figures())
+            return Outcome(*self.private.conduct(self.cohort, question, group.members), Figures())
         form = self.form
         total = self.cohort.sum_words(question, length=form.length(self.figures), participants=group.members)
         whole = self.whole_of(group)

@@ -121,7 +121,7 @@ def numbers(classes: int, columns: int, *, squares: bool) -> int:
 
 
 def bounds(settings: MomentsSettings, classes: int, columns: int) -> dict[str, Any]:
-    """Return what the noise of the sum follows from (`fedgeom.protocols.noising.sum_noise`)."""
+    """Return what the noise of the sum follows from (`fedgeom.protocols.noise.sum_noise`)."""
     squares = settings.squares
     return {"sensitivity": sensitivity(squares), "numbers": numbers(classes, columns, squares=squares)}
 

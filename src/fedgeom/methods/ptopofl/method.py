@@ -12,7 +12,7 @@ import numpy as np
 from fedgeom.arrays import Floats, Ints
 from fedgeom.data.sites import SiteData
 from fedgeom.data.validation import Finding, fault, label_names
-from fedgeom.federation.coordinator import Sites
+from fedgeom.federation.coordinator import Coordinator
 from fedgeom.federation.messages import Array
 from fedgeom.federation.model import Model
 from fedgeom.federation.plan import Ask, Plan, Shape
@@ -25,7 +25,7 @@ from fedgeom.methods.iterative.algorithm import Algorithm, Specimen
 from fedgeom.methods.iterative.model import TrainedModel
 from fedgeom.methods.iterative.settings import Round
 from fedgeom.methods.iterative.site import generator
-from fedgeom.methods.iterative.training import Conversation, Group, Outcome
+from fedgeom.methods.iterative.training import Group, Outcome, TrainingLoop
 from fedgeom.methods.iterative.tree import State, Tree, to_wire
 from fedgeom.methods.ptopofl.model import TopoModel
 from fedgeom.methods.ptopofl.settings import TopoSettings
@@ -43,12 +43,12 @@ from fedgeom.methods.ptopofl.site import TopoSite
 from fedgeom.protocols.secure_sum.rules import MIXED
 
 
-class TopoConversation(Conversation):
+class TopoTrainingLoop(TrainingLoop):
     """One run of `PTopoFL`."""
 
     rule: TopoSettings
 
-    def __init__(self, rule: TopoSettings, sites: Sites):
+    def __init__(self, rule: TopoSettings, sites: Coordinator):
         super().__init__(rule, sites)
         self.cluster: dict[str, int] = {}
         self.closeness: dict[str, float] = {}
@@ -214,7 +214,7 @@ class PTopoFL(TopoSettings, Algorithm):
 
     name: ClassVar[str] = "ptopofl"
     site: ClassVar[type[Site[Any]]] = TopoSite
-    conversation: ClassVar[type[Conversation]] = TopoConversation
+    conversation: ClassVar[type[TrainingLoop]] = TopoTrainingLoop
     model_type: ClassVar[type[Model]] = TopoModel
 
     @classmethod

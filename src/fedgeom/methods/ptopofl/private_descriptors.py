@@ -65,7 +65,7 @@ BLOCK_ROWS = 20
 
 __all__ = [
     "BLOCK_ROWS",
-    "Draws",
+    "NoiseSource",
     "PrivateMean",
     "descriptor_bounds",
     "gaussian_delta",
@@ -78,7 +78,7 @@ DIGITS = 30
 """Binary digits of the noise's deviation, in units that blocks' vectors are rounded to."""
 
 
-class Draws(Protocol):
+class NoiseSource(Protocol):
     """Where blocks and noise come from: the operating system, or in tests a numpy generator."""
 
     def permutation(self, x: int, /) -> NDArray[np.int64]:
@@ -150,7 +150,7 @@ def subsample_and_aggregate(
     high: ArrayLike,
     epsilon: float,
     delta: float,
-    rng: Draws,
+    rng: NoiseSource,
     radius: float | None = None,
     centre: ArrayLike | None = None,
     releases: int = 1,
@@ -200,7 +200,7 @@ def subsample_and_aggregate(
     return PrivateMean(noisy, sigma * unit / blocks, diameter / blocks, blocks, epsilon, delta, releases)
 
 
-def _noise(sigma: float, numbers: int, rng: Draws) -> Ints:
+def _noise(sigma: float, numbers: int, rng: NoiseSource) -> Ints:
     """Return discrete Gaussian numbers, from a key of the generator's."""
     return discrete_gaussian(sigma).draw(NoiseStream(rng.bytes(32)), numbers)
 
@@ -224,7 +224,7 @@ def private_descriptor(
     *,
     epsilon: float,
     delta: float,
-    rng: Draws,
+    rng: NoiseSource,
     block_rows: int = BLOCK_ROWS,
     coordinates: Sequence[int] | None = None,
     radius: float | None = None,

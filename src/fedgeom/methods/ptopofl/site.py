@@ -19,7 +19,7 @@ from fedgeom.methods.iterative.settings import TrainingRule
 from fedgeom.methods.iterative.site import LAST, TrainingMemory, TrainingSite, generator
 from fedgeom.methods.iterative.task import Task
 from fedgeom.methods.iterative.tree import Tree, from_wire, to_wire
-from fedgeom.methods.ptopofl.model import Shape, TopoModel
+from fedgeom.methods.ptopofl.model import CloudShape, TopoModel
 from fedgeom.methods.ptopofl.private_descriptors import BLOCK_ROWS, private_descriptor
 from fedgeom.methods.ptopofl.settings import TopoSettings
 from fedgeom.methods.ptopofl.shapes import (
@@ -143,9 +143,9 @@ class TopoSite(TrainingSite):
         if not method.extra_columns:
             return rows
         if memory.shape_centre is None or memory.shape_constants is None:
-            shape = Shape.of(self.agreement.scaled(), method.n_points, self._rng(LAST), method.added)
+            shape = CloudShape.of(self.agreement.scaled(), method.n_points, self._rng(LAST), method.added)
             memory.shape_centre, memory.shape_constants = Array.of(shape.centre), Array.of(shape.constants)
-        found = Shape(memory.shape_centre.numpy(), memory.shape_constants.numpy()).add_to(rows)
+        found = CloudShape(memory.shape_centre.numpy(), memory.shape_constants.numpy()).add_to(rows)
         return np.asarray(found, rows.dtype)
 
     def result(self) -> dict[str, Any]:

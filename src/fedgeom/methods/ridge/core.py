@@ -392,7 +392,7 @@ def class_weights(counts: Floats) -> Floats:
     return np.where(present, counts.sum() / (max(int(present.sum()), 1) * np.where(present, counts, 1.0)), 0.0)
 
 
-def surprise(scores: Floats, codes: Ints, freedom: float, rows: float, by: Floats | None = None) -> Floats:
+def calibration_nll(scores: Floats, codes: Ints, freedom: float, rows: float, by: Floats | None = None) -> Floats:
     """Return the summed negative log-probabilities of the rows' classes at each temperature, (temperatures,).
 
     scores (n, classes) are those of the ridge, codes (n,); ``by`` is what turns scores into discriminants. A row that

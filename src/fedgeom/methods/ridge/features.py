@@ -40,7 +40,7 @@ def normals(seed: int, what: str, count: int, columns: int) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class Ground:
+class FeatureContext:
     """What feature maps are made from: the terms, the run's seed, and what the sites' sums say."""
 
     columns: int
@@ -75,13 +75,13 @@ class Ground:
         return max(float(self.varies.sum()), 1.0)
 
 
-class OneRoom(Ground):
+class BufferedContext(FeatureContext):
     """A ground whose products stand in one array, which the next ones write over: for features that are used at once.
 
     An array of so many rows and features is memory that the system has to clear each time that it is asked for.
     """
 
-    def __init__(self, ground: Ground) -> None:
+    def __init__(self, ground: FeatureContext) -> None:
         super().__init__(**{one.name: getattr(ground, one.name) for one in fields(ground)})
         object.__setattr__(self, "_room", np.empty((0, 0)))
 
@@ -113,13 +113,13 @@ class FeatureMap(Choice):
         """What the joint mean square of no feature exceeds; it decides how many digits a sum can have."""
         return 1.0
 
-    def transform(self, X: npt.NDArray[Any], ground: Ground) -> npt.NDArray[Any]:
+    def transform(self, X: npt.NDArray[Any], ground: FeatureContext) -> npt.NDArray[Any]:
         """Return the features of some rows: X (rows, columns) of any dtype, the result (rows, width)."""
         raise NotImplementedError(f"{type(self).__name__} makes no features")
 
 
 @dataclass(frozen=True)
-class Linear(FeatureMap):
+class LinearFeatures(FeatureMap):
     """The columns themselves, with joint mean 0 and joint variance 1."""
 
     name: ClassVar[str] = "linear"
@@ -128,7 +128,7 @@ class Linear(FeatureMap):
         """Return the number of columns."""
         return columns
 
-    def transform(self, X: npt.NDArray[Any], ground: Ground) -> npt.NDArray[Any]:
+    def transform(self, X: npt.NDArray[Any], ground: FeatureContext) -> npt.NDArray[Any]:
         """Return the standardised columns."""
         return ground.standardised(X)
 
@@ -159,7 +159,7 @@ class Fourier(FeatureMap):
         """No cosine exceeds 1, so that no feature exceeds √2."""
         return 2.0
 
-    def transform(self, X: npt.NDArray[Any], ground: Ground) -> npt.NDArray[Any]:
+    def transform(self, X: npt.NDArray[Any], ground: FeatureContext) -> npt.NDArray[Any]:
         """Return the cosines at the frequencies that the seed draws."""
         frequencies = normals(ground.seed, "frequencies", self.n_components, ground.columns)
         # A Gaussian's distribution function makes its phase uniform; the last column of a wider draw would do as well.
@@ -199,7 +199,7 @@ class Binned(FeatureMap):
             else self.n_shuffles * -(-columns // self.group_size) * self.n_bins**self.group_size
         )
 
-    def transform(self, X: npt.NDArray[Any], ground: Ground) -> npt.NDArray[Any]:
+    def transform(self, X: npt.NDArray[Any], ground: FeatureContext) -> npt.NDArray[Any]:
         """Return one-hot blocks, one for each group of each shuffle."""
         from scipy.special import ndtri  # slow to import
 
@@ -228,7 +228,7 @@ def total_width(maps: Sequence[FeatureMap], columns: int | None, shape: Sequence
     return None if None in widths else sum(width for width in widths if width is not None)
 
 
-def stack(maps: Sequence[FeatureMap], X: npt.NDArray[Any], ground: Ground) -> npt.NDArray[Any]:
+def stack(maps: Sequence[FeatureMap], X: npt.NDArray[Any], ground: FeatureContext) -> npt.NDArray[Any]:
     """Return the features of some rows by several maps side by side, in the dtype of the most exact."""
     if len(maps) == 1:
         return maps[0].transform(X, ground)

@@ -14,7 +14,7 @@ from fedgeom.arrays import Floats
 from fedgeom.errors import ProtocolError
 from fedgeom.federation.settings import Between
 from fedgeom.memo import memoize
-from fedgeom.methods.ridge.features import FeatureMap, Ground, normals
+from fedgeom.methods.ridge.features import FeatureContext, FeatureMap, normals
 
 Singles = npt.NDArray[np.float32]
 
@@ -220,11 +220,11 @@ class Convolutions(FeatureMap):
         """A normalised patch has length √cells at most, and whitening stretches it by √10; with up to 64 channels."""
         return 10.0 * 64 * self.patch_size**2
 
-    def bank(self, ground: Ground) -> tuple[Singles, Singles]:
+    def bank(self, ground: FeatureContext) -> tuple[Singles, Singles]:
         """Return the filters, (patch cells, filters), and what is taken from their responses, (filters,); f4."""
         raise NotImplementedError(f"{type(self).__name__} has no filters")
 
-    def transform(self, X: npt.NDArray[Any], ground: Ground) -> npt.NDArray[Any]:
+    def transform(self, X: npt.NDArray[Any], ground: FeatureContext) -> npt.NDArray[Any]:
         """Return pooled responses and brightness."""
         shape, (filters, offsets) = ground.shape, self.bank(ground)
         places = grid(shape, self.patch_size, self.padding)
@@ -252,7 +252,7 @@ class RandomConv(Convolutions):
 
     name: ClassVar[str] = "random-conv"
 
-    def bank(self, ground: Ground) -> tuple[Singles, Singles]:
+    def bank(self, ground: FeatureContext) -> tuple[Singles, Singles]:
         """Draw the filters."""
         return _random_bank(ground.seed, self.n_filters, self.patch_size**2 * ground.shape[2])
 
@@ -275,7 +275,7 @@ class Conv(Convolutions):
     min_cell: Annotated[int, Between(1)] = 10
     """A cluster that fewer images of all sites have a patch in is not summed: its filter stays where it is."""
 
-    def bank(self, ground: Ground) -> tuple[Singles, Singles]:
+    def bank(self, ground: FeatureContext) -> tuple[Singles, Singles]:
         """Return the learnt filters."""
         if ground.filters is None or ground.offsets is None:
             raise ProtocolError("the filters are not learnt yet")

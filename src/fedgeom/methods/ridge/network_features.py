@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedgeom.errors import InputError
-from fedgeom.methods.ridge.features import FeatureMap, Ground
+from fedgeom.methods.ridge.features import FeatureContext, FeatureMap
 from fedgeom.methods.ridge.image_features import blocks
 
 _ROWS = 64
@@ -47,7 +47,7 @@ class FrozenNetwork(FeatureMap):
         """No output exceeds the reach."""
         return self.reach**2
 
-    def transform(self, X: npt.NDArray[Any], ground: Ground) -> npt.NDArray[Any]:
+    def transform(self, X: npt.NDArray[Any], ground: FeatureContext) -> npt.NDArray[Any]:
         """Return the module's outputs, without gradients and in evaluation mode."""
         import torch  # heavy, and an extra
 

@@ -20,7 +20,7 @@ from fedgeom.arrays import Floats, Ints
 from fedgeom.errors import InputError
 from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.site import answers
-from fedgeom.methods.ridge.features import Fourier, Ground, Linear
+from fedgeom.methods.ridge.features import FeatureContext, Fourier, LinearFeatures
 from fedgeom.methods.ridge.messages import SumBounded
 from fedgeom.methods.ridge.model import RidgeModel
 from fedgeom.methods.ridge.settings import RidgeSettings
@@ -32,7 +32,7 @@ from fedgeom.protocols.site import Contribution, SummingPart
 UNIT = 2 * BITS + 8
 WEIGHTS = (round(0.3 * 2**UNIT), round(0.6 * 2 ** (UNIT - BITS)), round(0.74 * 2 ** (UNIT - 2 * BITS)))
 """What counts, rows and products, as whole numbers, are multiplied by: w₀, w₁ and w₂."""
-BOUNDED = (Linear.name, Fourier.name)
+BOUNDED = (LinearFeatures.name, Fourier.name)
 """The features that a row has by itself, without sums over rows."""
 TEMPERATURE = 0.3
 """Scores of a ridge lie about ±1; how probabilities follow from them would be fitted to rows, and is fixed here."""
@@ -58,7 +58,7 @@ def check_private(settings: RidgeSettings) -> None:
         raise InputError(f"Ridge with privacy and {given} given; wanted {wanted}")
 
 
-class OwnGround(Ground):
+class LocalFeatureContext(FeatureContext):
     """A ground on which no row has a part, not even by rounding, in the features of another one."""
 
     def products(self, rows: Floats, matrix: Floats) -> Floats:
@@ -66,7 +66,7 @@ class OwnGround(Ground):
         return row_products(rows, matrix)
 
 
-def ground_of(columns: int, seed: int, kind: type[Ground] = Ground) -> Ground:
+def ground_of(columns: int, seed: int, kind: type[FeatureContext] = FeatureContext) -> FeatureContext:
     """Return what features are made from: columns as they are, and the run's seed."""
     ones = np.ones(columns)
     return kind(columns, seed, (), np.zeros(columns), ones, ones)
@@ -79,12 +79,12 @@ def width_of(settings: RidgeSettings, columns: int) -> int:
 
 def features_of(settings: RidgeSettings, X: Floats, seed: int) -> Floats:
     """Return the features of rows, (n, features), f8; each row's are its own."""
-    ground = ground_of(X.shape[1], seed, OwnGround)
+    ground = ground_of(X.shape[1], seed, LocalFeatureContext)
     return np.hstack([np.asarray(one.transform(X, ground), np.float64) for one in settings.maps])
 
 
 def bounds(classes: int, columns: int) -> dict[str, Any]:
-    """Return what the noise of the sum follows from (`fedgeom.protocols.noising.sum_noise`)."""
+    """Return what the noise of the sum follows from (`fedgeom.protocols.noise.sum_noise`)."""
     most = math.sqrt(sum((factor << (at * BITS)) ** 2 for at, factor in enumerate(WEIGHTS)))
     return {"sensitivity": most, "numbers": classes * (1 + columns) + columns * (columns + 1) // 2}
 

@@ -9,13 +9,13 @@ from fedgeom.errors import InputError
 from fedgeom.federation.privacy import PrivacyOrTable
 from fedgeom.federation.settings import POSITIVE, Between, ClassNames, Settings
 from fedgeom.methods.ridge.core import cuts
-from fedgeom.methods.ridge.features import FeatureMap, Linear, total_width
+from fedgeom.methods.ridge.features import FeatureMap, LinearFeatures, total_width
 from fedgeom.methods.ridge.image_features import Conv
 
 MOST_CLASSES = 1000
 """As many sums are planned as this many classes need, where the terms do not name the classes."""
 FOLDS = 2
-LINEAR = Linear()
+LINEAR = LinearFeatures()
 
 
 @dataclass(frozen=True, kw_only=True)

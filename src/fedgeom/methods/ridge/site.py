@@ -23,12 +23,12 @@ from fedgeom.methods.ridge.core import (
     GRID,
     TEMPERATURES,
     Rows,
+    calibration_nll,
     class_weights,
     fold_numbers,
     packed_gram,
     starts,
     summed_scores,
-    surprise,
     trapezoid,
     turn,
     turned,
@@ -39,21 +39,21 @@ from fedgeom.methods.ridge.messages import (
     CheckPart,
     CountPatches,
     SolutionTaken,
+    SumCalibration,
     SumClusters,
-    SumColumns,
     SumGram,
     SumPatches,
-    SumSurprise,
+    SumRidgeColumns,
     TakeSolution,
 )
 from fedgeom.methods.ridge.model import RidgeModel
-from fedgeom.methods.ridge.personal import Settling, SettlingMemory
+from fedgeom.methods.ridge.personal import PersonalMemory, PersonalPart
 from fedgeom.methods.ridge.private import BoundedGram, BoundedMemory
 from fedgeom.methods.ridge.settings import RidgeSettings
 from fedgeom.methods.ridge.statistics import (
     PATCH_BITS,
+    FeatureFit,
     FeatureProblem,
-    Fit,
     check_part,
     cluster_sums,
     column_moments,
@@ -68,7 +68,7 @@ from fedgeom.methods.ridge.statistics import (
     tried_rows,
 )
 from fedgeom.protocols.fixed_point import from_fixed, to_fixed, to_wide
-from fedgeom.protocols.model_delivery import HandedModel
+from fedgeom.protocols.model_delivery import DeliveredModel
 from fedgeom.protocols.names import LabelNames, NamesMemory
 from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
 from fedgeom.protocols.site import Contribution, SecureMemory, SummingSite
@@ -244,11 +244,11 @@ class RidgeMemory(SecureMemory, kw_only=True):
     """What the site remembers beside its keys and the model: names, features and the solution."""
 
     names: NamesMemory = msgspec.field(default_factory=NamesMemory)
-    fit: Fit = msgspec.field(default_factory=Fit)
+    fit: FeatureFit = msgspec.field(default_factory=FeatureFit)
     last: bytes = b""
     """A hash of the last sum that was taken for the features: asked again, the site takes it once."""
     solution: SolutionMemory = msgspec.field(default_factory=SolutionMemory)
-    settling: SettlingMemory = msgspec.field(default_factory=SettlingMemory)
+    settling: PersonalMemory = msgspec.field(default_factory=PersonalMemory)
     bounded: BoundedMemory = msgspec.field(default_factory=BoundedMemory)
 
 
@@ -267,11 +267,11 @@ class RidgeSite(SummingSite[RidgeMemory]):
     """Answers the questions of `Ridge`."""
 
     memory_type: ClassVar[type[Memory]] = RidgeMemory
-    parts: ClassVar[tuple[type[Part[Any]], ...]] = (LabelNames, Settling, BoundedGram)
+    parts: ClassVar[tuple[type[Part[Any]], ...]] = (LabelNames, PersonalPart, BoundedGram)
     takes_models: ClassVar[bool] = False
-    handed: HandedModel[RidgeModel]
+    handed: DeliveredModel[RidgeModel]
     names: LabelNames
-    settling: Settling
+    settling: PersonalPart
     bounded: BoundedGram
 
     def check(self, settings: RidgeSettings) -> None:
@@ -302,11 +302,11 @@ class RidgeSite(SummingSite[RidgeMemory]):
         place = {name: at for at, name in enumerate(self.names.agreed)}
         return np.array([place[name] for name in self.table.y.astype(str).tolist()], np.int64)
 
-    @answers(SumColumns)
-    def sum_columns(self, ask: SumColumns) -> Contribution:
+    @answers(SumRidgeColumns)
+    def sum_columns(self, ask: SumRidgeColumns) -> Contribution:
         """Add up classes and columns."""
         self.names.check_agreed(ask.classes)
-        self.check_size(Fit().length(self.plan))
+        self.check_size(FeatureFit().length(self.plan))
         found = column_moments(self.rows, self.codes, len(ask.classes))
         return self.contribute(ask, to_wide(found, sites=len(ask.ticket.participants)))
 
@@ -333,7 +333,7 @@ class RidgeSite(SummingSite[RidgeMemory]):
         assert fit.kept is not None
         return self._patches(ask, self._clusters(fit)[fit.kept.numpy(), 1:])
 
-    def _clusters(self, fit: Fit) -> Floats:
+    def _clusters(self, fit: FeatureFit) -> Floats:
         """Return how many images, and which sum of patches, each cluster has: (filters, 1 + cells)."""
         assert fit.centres is not None
         name = stamp(self.rows, self.table.y, self.run, self.name.encode(), fit.centres.data)
@@ -366,7 +366,7 @@ class RidgeSite(SummingSite[RidgeMemory]):
         part = to_fixed(whole[at[first] : at[last]], fraction_bits=bits, sites=sites)
         return self.contribute(ask, part, fresh=True)
 
-    def _gram(self, fit: Fit, plan: FeatureProblem, fold: int) -> Floats:
+    def _gram(self, fit: FeatureFit, plan: FeatureProblem, fold: int) -> Floats:
         X, codes = self.rows, self.codes
         if self.settings.folds > 1:
             rows = np.flatnonzero(fold_numbers(X, self.settings.folds) == fold)
@@ -380,12 +380,12 @@ class RidgeSite(SummingSite[RidgeMemory]):
         if why:
             raise ProtocolError(f"the policy of {self.name!r} has {why}")
 
-    def _take(self, last: SumResult, asked: type[SumQuestion]) -> Fit:
+    def _take(self, last: SumResult, asked: type[SumQuestion]) -> FeatureFit:
         """Take the sum that came before, once, if it is the one that the sites added up; return what follows."""
         memory, plan, stamp = self.memory, self.plan, fingerprint(b"last", msgspec.msgpack.encode(last))
         if memory.last != stamp:
             planned = self.joining.memory.sums
-            start = planned.index(SumColumns.kind)
+            start = planned.index(SumRidgeColumns.kind)
             if last.round != start + memory.fit.taken or memory.fit.taken >= plan.steps:
                 raise ProtocolError("the sum that came is not the one that was taken last")
             kind = self.understands()[planned[last.round]]
@@ -401,7 +401,7 @@ class RidgeSite(SummingSite[RidgeMemory]):
 
     def _check_stage(self, asked: type[SumQuestion]) -> None:
         planned, taken = self.joining.memory.sums, self.memory.fit.taken
-        if planned[planned.index(SumColumns.kind) + taken] != asked.kind:
+        if planned[planned.index(SumRidgeColumns.kind) + taken] != asked.kind:
             raise ProtocolError("the sum that is asked for does not come next")
 
     @answers(TakeSolution)
@@ -431,15 +431,17 @@ class RidgeSite(SummingSite[RidgeMemory]):
             memory.conclude(self.settings.rule)
         return SolutionTaken()
 
-    @answers(SumSurprise)
-    def sum_surprise(self, ask: SumSurprise) -> Contribution:
+    @answers(SumCalibration)
+    def sum_surprise(self, ask: SumCalibration) -> Contribution:
         """Add up how well each temperature fits this site's rows."""
         solved, rows = self.memory.solution, self.memory.fit.rows()
         chosen = tried_rows(self.rows, rows)
         scores = self._model(solved.ridge(), 1.0).decision_function(self.rows[chosen])
         if len(self.table) == len(self.data):  # rows of classes that are left out have no score here
             solved.note_fit(scores, self.codes[chosen])
-        return self.contribute(ask, surprise(scores, self.codes[chosen], solved.freedom, rows, solved.turned_by))
+        return self.contribute(
+            ask, calibration_nll(scores, self.codes[chosen], solved.freedom, rows, solved.turned_by)
+        )
 
     def joint_model(self, temperature: float) -> RidgeModel:
         """Return the model that the checked solution makes, with this temperature."""
@@ -453,8 +455,8 @@ class RidgeSite(SummingSite[RidgeMemory]):
         """Make the model with the temperature that fits all rows best, after a look at whether that is their sum."""
         if privacy_of(self.settings) is not None:
             return self.bounded.model_from(result)
-        self.sums.check_result(result, SumSurprise)
-        return self.joint_model(TEMPERATURES[int(np.argmin(result.reals(SumSurprise)))])
+        self.sums.check_result(result, SumCalibration)
+        return self.joint_model(TEMPERATURES[int(np.argmin(result.reals(SumCalibration)))])
 
     def result(self) -> dict[str, Any]:
         """Return how well the model fits the site's rows; of very many, those that temperatures were tried on."""

@@ -157,7 +157,7 @@ def site_terms(X: Floats, told: Ints, fold: Ints, directions: Floats) -> Terms:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class RankingEvidence:
     """How well each candidate ranked rows that it had not seen, at one site or summed over sites."""
 
     quality: Floats
@@ -174,26 +174,26 @@ class Evidence:
         return np.concatenate([self.quality.ravel(), [self.weight], self.intercepts, [self.rows]])
 
     @classmethod
-    def read(cls, flat: Floats, ridges: int, strengths: int) -> Evidence:
+    def read(cls, flat: Floats, ridges: int, strengths: int) -> RankingEvidence:
         """Read it back."""
         cut = ridges * strengths
         table = flat[:cut].reshape(ridges, strengths)
         return cls(table, float(flat[cut]), flat[cut + 1 : cut + 1 + ridges], float(flat[-1]))
 
     @classmethod
-    def read_all(cls, flat: Floats, ridges: int, strengths: int) -> list[Evidence]:
+    def read_all(cls, flat: Floats, ridges: int, strengths: int) -> list[RankingEvidence]:
         """Read that of all outcomes, one after the other."""
         return [cls.read(one, ridges, strengths) for one in flat.reshape(-1, evidence_length(ridges, strengths))]
 
 
 def evidence_length(ridges: int, strengths: int) -> int:
-    """Return how many numbers `Evidence.flat` has."""
+    """Return how many numbers `RankingEvidence.flat` has."""
     return ridges * strengths + ridges + 2
 
 
 def gather_all(
     X: Floats, told: Ints, fold: Ints, directions: Floats, strengths: Floats
-) -> tuple[list[Evidence], Floats]:
+) -> tuple[list[RankingEvidence], Floats]:
     """Return a site's evidence for each outcome, and how far held-out scores spread, (outcomes, ridges, s).
 
     X (n, d), told (outcomes, n), fold (n,), directions (outcomes·ridges, folds + 1, d), strengths (s,).
@@ -203,7 +203,9 @@ def gather_all(
     return [evidence for evidence, _ in found], np.array([spread for _, spread in found])
 
 
-def gather(X: Floats, y: Ints, fold: Ints, directions: Floats, strengths: Floats) -> tuple[Evidence, Floats]:
+def gather(
+    X: Floats, y: Ints, fold: Ints, directions: Floats, strengths: Floats
+) -> tuple[RankingEvidence, Floats]:
     """Return a site's evidence, and how far each candidate's held-out scores spread.
 
     X (n, d), y and fold (n,), directions (ridges, folds + 1, d), strengths (s,); the spread is (ridges, s), f8.
@@ -222,10 +224,12 @@ def gather(X: Floats, y: Ints, fold: Ints, directions: Floats, strengths: Floats
     weight = float(min(y.sum(), len(y) - y.sum()))
     rows = float(len(y)) if weight else 0.0  # where all rows are of one class, the intercept has no best place
     intercepts = np.array([intercept(X, y, directions[a, -1]) for a in range(ridges)]) * rows
-    return Evidence(weight * quality, weight, intercepts, rows), spread
+    return RankingEvidence(weight * quality, weight, intercepts, rows), spread
 
 
-def shares(own: Evidence | None, everybody: Evidence, *, borrowed: float, temperature: float) -> Floats:
+def shares(
+    own: RankingEvidence | None, everybody: RankingEvidence, *, borrowed: float, temperature: float
+) -> Floats:
     """Return each candidate's share: a softmax of its quality here, with ``borrowed`` rows' worth of the others'.
 
     A small site follows the others, a large one itself.

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fedgeom.data.sites import SiteData
-from fedgeom.federation.coordinator import Sites
+from fedgeom.federation.coordinator import Coordinator
 from fedgeom.federation.method import Method
 from fedgeom.federation.model import Model
 from fedgeom.federation.plan import Ask, Plan, Shape, Sum
@@ -18,14 +18,14 @@ from fedgeom.methods.iterative.messages import Finished
 from fedgeom.methods.iterative.setup import AgreeOnScale, agree, check_together
 from fedgeom.methods.shrunk.core import (
     Descent,
-    Evidence,
+    RankingEvidence,
     ShrunkModel,
     Terms,
     as_model,
     evidence_length,
     terms_length,
 )
-from fedgeom.methods.shrunk.messages import Settle, SumEvidence, SumTerms
+from fedgeom.methods.shrunk.messages import SumRankingEvidence, SumTerms, TakeRankingEvidence
 from fedgeom.methods.shrunk.settings import ShrunkSettings
 from fedgeom.methods.shrunk.site import ShrunkSite, joint_model, ridges_of
 from fedgeom.protocols.cohort import join
@@ -61,11 +61,11 @@ class Shrunk(ShrunkSettings, Method):
         for _ in range(self.n_rounds):
             last = yield Sum(SumTerms(last=last, agreed=bytes(32)), terms_length(stack, shape.columns))
         size = evidence_length(len(self.ridges), len(self.strengths))
-        ask = SumEvidence(last=last, agreed=bytes(32))
+        ask = SumRankingEvidence(last=last, agreed=bytes(32))
         evidence = yield Sum(ask, stack[0] // len(self.ridges) * size)
-        yield Ask(Settle(evidence=evidence, agreed=bytes(32)), Finished())
+        yield Ask(TakeRankingEvidence(evidence=evidence, agreed=bytes(32)), Finished())
 
-    def conduct(self, sites: Sites) -> ShrunkModel:
+    def conduct(self, sites: Coordinator) -> ShrunkModel:
         """Hold the conversation: join, agree on classes and scale, sum terms and evidence, let the sites settle."""
         cohort = join(sites, self)
         agreed = agree(cohort, self)
@@ -78,9 +78,9 @@ class Shrunk(ShrunkSettings, Method):
             state.take(Terms.read(last.reals(SumTerms), stack, agreed.columns), ridges_of(self, stack))
         assert last is not None  # there is a round at least
         directions, size = state.good.numpy(), (len(self.ridges), len(self.strengths))
-        result = cohort.sum_checked(SumEvidence(last=last, agreed=agreed.hash))
-        sites.ask(Settle(evidence=result, agreed=agreed.hash), of=cohort.left, expect=Finished)
-        evidence = Evidence.read_all(result.reals(SumEvidence), *size)
+        result = cohort.sum_checked(SumRankingEvidence(last=last, agreed=agreed.hash))
+        sites.ask(TakeRankingEvidence(evidence=result, agreed=agreed.hash), of=cohort.left, expect=Finished)
+        evidence = RankingEvidence.read_all(result.reals(SumRankingEvidence), *size)
         w, b, weights = joint_model(self, directions[:, -1], evidence)
         together = weights.mean(axis=0)
         best = np.unravel_index(int(np.argmax(together)), together.shape)

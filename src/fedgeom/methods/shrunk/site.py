@@ -19,7 +19,7 @@ from fedgeom.methods.iterative.setup import Agreement, AgreementMemory, check_si
 from fedgeom.methods.iterative.site import LAST, generator
 from fedgeom.methods.shrunk.core import (
     Descent,
-    Evidence,
+    RankingEvidence,
     Terms,
     as_model,
     blend,
@@ -30,7 +30,7 @@ from fedgeom.methods.shrunk.core import (
     terms_length,
     told_apart,
 )
-from fedgeom.methods.shrunk.messages import Settle, SumEvidence, SumTerms
+from fedgeom.methods.shrunk.messages import SumRankingEvidence, SumTerms, TakeRankingEvidence
 from fedgeom.methods.shrunk.settings import ShrunkSettings
 from fedgeom.protocols.names import LabelNames, NamesMemory
 from fedgeom.protocols.secure_sum.messages import SumResult
@@ -118,8 +118,8 @@ class ShrunkSite(SummingSite[ShrunkMemory]):
         found = site_terms(X, told, fold, state.at.numpy())
         return self.contribute(ask, found.flat())
 
-    @answers(SumEvidence)
-    def sum_evidence(self, ask: SumEvidence) -> Contribution:
+    @answers(SumRankingEvidence)
+    def sum_evidence(self, ask: SumRankingEvidence) -> Contribution:
         """Add this site's evidence to the secure sum."""
         self.agreement.check_agreed(ask.agreed)
         method, X, told, fold = self._table()
@@ -131,20 +131,20 @@ class ShrunkSite(SummingSite[ShrunkMemory]):
         self.memory.evidence, self.memory.score_spread = Array.of(own), Array.of(spread)
         return self.contribute(ask, own)
 
-    @answers(Settle)
-    def settle(self, ask: Settle) -> Finished:
+    @answers(TakeRankingEvidence)
+    def settle(self, ask: TakeRankingEvidence) -> Finished:
         """Make the site's own model: candidates around the joint ones, mixed by the evidence."""
         self.agreement.check_agreed(ask.agreed)
         (method, X, told, _), memory = self._table(), self.memory
         size = (len(method.ridges), len(method.strengths))
         if memory.evidence is None or memory.score_spread is None or memory.descent is None:
             raise ProtocolError("the site was asked to settle before it gave its evidence")
-        self.sums.check_result(ask.evidence, SumEvidence)
+        self.sums.check_result(ask.evidence, SumRankingEvidence)
         if ask.evidence.total.shape != memory.evidence.shape:
             raise ProtocolError(f"the evidence is not {memory.evidence.shape} numbers")
-        own = Evidence.read_all(memory.evidence.numpy(), *size)
+        own = RankingEvidence.read_all(memory.evidence.numpy(), *size)
         joint = memory.descent.good.numpy()[:, -1]
-        everybody = Evidence.read_all(ask.evidence.reals(SumEvidence), *size)
+        everybody = RankingEvidence.read_all(ask.evidence.reals(SumRankingEvidence), *size)
         w, b = own_model(method, X, told, joint, own, everybody, memory.score_spread.numpy())
         memory.model = Array.of(np.concatenate([b, w.ravel()]))  # the layout of a logistic learner
         if self.settings.holdout is not None:
@@ -193,7 +193,7 @@ def ridges_of(method: ShrunkSettings, stack: tuple[int, int]) -> Floats:
 
 
 def joint_model(
-    method: ShrunkSettings, directions: Floats, evidence: Sequence[Evidence]
+    method: ShrunkSettings, directions: Floats, evidence: Sequence[RankingEvidence]
 ) -> tuple[Floats, Floats, Floats]:
     """Return directions and intercepts for a newcomer (without any shrinking back), and everybody's shares.
 
@@ -215,8 +215,8 @@ def own_model(
     X: Floats,
     told: Ints,
     joint: Floats,
-    own: Sequence[Evidence],
-    everybody: Sequence[Evidence],
+    own: Sequence[RankingEvidence],
+    everybody: Sequence[RankingEvidence],
     spread: Floats,
 ) -> tuple[Floats, Floats]:
     """Return a site's directions and intercepts.

@@ -133,7 +133,7 @@ class AnchorFit(msgspec.Struct, kw_only=True):
         return found
 
 
-class SumRows(SumQuestion, kind="xclp.mean", checked=True):
+class SumUnitRows(SumQuestion, kind="xclp.mean", checked=True):
     """Ask for the masked sum of a site's unit rows, and their number."""
 
     answer_reveals: ClassVar[str] = (
@@ -155,7 +155,7 @@ class CountCells(SumQuestion, kind="xclp.cell-counts", checked=True):
     """The sum before this one, from which the cells follow."""
 
 
-class SumCells(SumQuestion, kind="xclp.cell-sums", checked=True):
+class SumAnchorCells(SumQuestion, kind="xclp.cell-sums", checked=True):
     """Ask for the masked sums of a site's unit rows in each cell that is large enough, and their numbers."""
 
     answer_reveals: ClassVar[str] = (
@@ -192,13 +192,13 @@ class ReadModel(Question, kind="xclp.read-model", answer=ModelRead):
     """In which round labels spread; `XCLP` has one."""
 
 
-class AnchorConversation:
+class AnchorCoordinator:
     """The coordinator's side."""
 
     def __init__(
         self, settings: XclpSettings, cohort: Cohort, columns: int | None = None, features: bytes | None = None
     ):
-        """Begin; ``columns`` and ``features`` (`SumRows`) are those of what a network makes of the rows."""
+        """Begin; ``columns`` and ``features`` (`SumUnitRows`) are those of what a network makes of the rows."""
         self.settings, self.cohort, self.features = settings, cohort, features
         self.columns = cohort.columns if columns is None else columns
         self.plan = AnchorPlan.of(settings, cohort.sites.seed, cohort.class_floors, self.columns)
@@ -208,10 +208,10 @@ class AnchorConversation:
 
     def fit(self) -> Floats:
         """Find the anchors, a secure sum at a time; in one place: `fedgeom.geometry.graphs.anchors.fit_anchors`."""
-        self._sum(SumRows(features=self.features), 1 + self.columns)
+        self._sum(SumUnitRows(features=self.features), 1 + self.columns)
         for _ in range(self.plan.rounds):
             self._sum(CountCells(last=self.last), 2 * self.state.cells(self.plan))
-            self._sum(SumCells(last=self.last), self.state.sums() * (1 + self.columns))
+            self._sum(SumAnchorCells(last=self.last), self.state.sums() * (1 + self.columns))
         return self.state.finished(self.plan)
 
     def _sum(self, question: SumQuestion, length: int) -> None:
@@ -247,7 +247,7 @@ FEWER = "take fewer anchors (anchors), or fewer columns"
 
 @dataclass(frozen=True)
 class ThroughAnchors(Steps):
-    """The plan of `AnchorConversation`; the plan receives how many anchors there are at most."""
+    """The plan of `AnchorCoordinator`; the plan receives how many anchors there are at most."""
 
     settings: XclpSettings
     classes: tuple[str, ...]
@@ -266,13 +266,15 @@ class ThroughAnchors(Steps):
         if self.rows:  # a cell with fewer is not kept
             kept = min(cells, max(self.rows // self.settings.min_cell, 1))
         more: dict[str, Any] = {"to": self.to, "remedy": FEWER}
-        last = yield Sum(SumRows(features=self.features), 1 + self.columns, bound=self.bound, **more)
+        last = yield Sum(SumUnitRows(features=self.features), 1 + self.columns, bound=self.bound, **more)
         decides = self.bound
         work = 1e-9 * shape.rows * self.columns * cells
         for _ in range(self.settings.n_rounds):
             last = yield Sum(CountCells(last=last), 2 * cells, bound=decides, work=work, **more)
             decides = f"{SIZES}; {self.bound}" if self.bound else SIZES
-            last = yield Sum(SumCells(last=last), kept * (1 + self.columns), bound=decides, work=work, **more)
+            last = yield Sum(
+                SumAnchorCells(last=last), kept * (1 + self.columns), bound=decides, work=work, **more
+            )
             cells = min(cells, 2 * kept)
         codes = SumCodes(last=last, nearest=self.settings.n_nearest, classes=self.classes)
         yield Sum(codes, codes_length(kept, len(self.classes)), bound=decides, work=work, **more)
@@ -294,8 +296,8 @@ class Anchors(XclpPart[AnchorsMemory]):
 
     name: ClassVar[str] = "anchors"
 
-    @answers(SumRows)
-    def sum_rows(self, ask: SumRows) -> Contribution:
+    @answers(SumUnitRows)
+    def sum_rows(self, ask: SumUnitRows) -> Contribution:
         """Add up this site's unit rows."""
         from fedgeom.geometry.graphs.anchors import unit_rows  # scipy.sparse: slow to import
 
@@ -315,8 +317,8 @@ class Anchors(XclpPart[AnchorsMemory]):
         counts = cell_counts(fit.deal(self.rows, plan), fit.cells(plan))
         return self.contribute(ask, np.concatenate([counts, counts > 0]).astype(float))
 
-    @answers(SumCells)
-    def sum_cells(self, ask: SumCells) -> Contribution:
+    @answers(SumAnchorCells)
+    def sum_cells(self, ask: SumAnchorCells) -> Contribution:
         """Add up this site's unit rows in each cell that was found large enough."""
         from fedgeom.geometry.graphs.anchors import cell_counts, cell_sums  # scipy.sparse: slow to import
 

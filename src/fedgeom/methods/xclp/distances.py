@@ -30,7 +30,15 @@ from fedgeom.federation.site import answers
 from fedgeom.memo import memoize
 from fedgeom.methods.xclp.core import is_labelled, shared_seed
 from fedgeom.methods.xclp.labels import XclpPart
-from fedgeom.methods.xclp.messages import Begin, CountRows, FirstLetters, Hashing, PairLetters, PassOn, Rows
+from fedgeom.methods.xclp.messages import (
+    BeginComparison,
+    CountRows,
+    FirstRowMessages,
+    Hashing,
+    PairLetters,
+    RelayRowMessages,
+    Rows,
+)
 from fedgeom.methods.xclp.settings import Comparison, XclpSettings
 from fedgeom.protocols.cohort import Cohort
 from fedgeom.protocols.hamming import OpenDistances, PackedBits, Variant, open_shares, plain_distances, variant
@@ -258,12 +266,12 @@ class Comparisons(Steps):
 
     def _begin(self, shape: Shape, wave: int = 0) -> Ask:
         hashing = hashing_of(self.settings, shape.seed)
-        question = Begin(hashing=hashing, partners={}, wave=wave, round=self.round)
-        return self._asked(question, FirstLetters(letters={}, own=Array.of(np.zeros(0, np.uint16))))
+        question = BeginComparison(hashing=hashing, partners={}, wave=wave, round=self.round)
+        return self._asked(question, FirstRowMessages(letters={}, own=Array.of(np.zeros(0, np.uint16))))
 
     def _pass_on(self, shape: Shape, number: int, wave: int = 0) -> Ask:
         hashing = hashing_of(self.settings, shape.seed)
-        question = PassOn(hashing=hashing, number=number, letters={}, wave=wave, round=self.round)
+        question = RelayRowMessages(hashing=hashing, number=number, letters={}, wave=wave, round=self.round)
         return self._asked(question, PairLetters(letters={}, shares={}))
 
     def _asked(self, question: Question, answer: Message) -> Ask:
@@ -323,7 +331,7 @@ def compare(settings: XclpSettings, cohort: Cohort, rows: dict[str, int], round:
     """Let every two sites compare their rows; return the distances by pair, the one who asked first."""
     talk = _Comparison(settings, cohort, rows, hashing_of(settings, cohort.sites.seed), round)
     for number, wave in enumerate(plan_waves(settings.hamming, settings.hash_bits, rows)):
-        talk.hold(number, wave)
+        talk.conduct(number, wave)
     return talk.distances()
 
 
@@ -337,9 +345,9 @@ class _Comparison:
         self._waiting: dict[tuple[str, str], npt.NDArray[Any]] = {}
         """Shares whose other half has not come yet, by sender and partner."""
 
-    def hold(self, wave: int, partners: Mapping[str, Sequence[str]]) -> None:
+    def conduct(self, wave: int, partners: Mapping[str, Sequence[str]]) -> None:
         """Let the pairs of a wave compare their rows; in the first, each site's own rows are compared as well."""
-        first = self._sites.ask(self._begin(wave, partners), expect=FirstLetters)
+        first = self._sites.ask(self._begin(wave, partners), expect=FirstRowMessages)
         if not wave:
             first.need(self._min_sites, "with first letters")
             for name, answer in first.items():
@@ -349,7 +357,7 @@ class _Comparison:
         number = 1
         while post:
             asked = {
-                name: PassOn(
+                name: RelayRowMessages(
                     hashing=self._hashing, number=number, letters=post[name], wave=wave, round=self._round
                 )
                 for name in sorted(post)
@@ -362,7 +370,7 @@ class _Comparison:
             post = deliver({name: reply.letters for name, reply in replies.items()}, self._alive)
             number += 1
 
-    def _begin(self, wave: int, partners: Mapping[str, Sequence[str]]) -> dict[str, Begin]:
+    def _begin(self, wave: int, partners: Mapping[str, Sequence[str]]) -> dict[str, BeginComparison]:
         """Return the first question of a wave, to those that have a partner in it; of the first wave, to all."""
         questions = {}
         for name in sorted(self._alive & set(partners)):
@@ -370,7 +378,7 @@ class _Comparison:
             now = tuple(one for one in partners[name] if one in self._alive)
             if now or not wave:
                 some = None if len(now) == len(others) else now
-                questions[name] = Begin(
+                questions[name] = BeginComparison(
                     hashing=self._hashing, partners=others, now=some, wave=wave, round=self._round
                 )
         return questions
@@ -443,7 +451,7 @@ def _square(upper: npt.NDArray[Any], n: int) -> npt.NDArray[np.uint16]:
 PURPOSE = b"hamming"
 
 
-class Said(msgspec.Struct, frozen=True):
+class CachedReply(msgspec.Struct, frozen=True):
     """What was answered to a partner's letter: asked again, the site says the very same.
 
     The other partner may have got the first answer, and a second one, made with new randomness, would not fit it.
@@ -463,11 +471,11 @@ class Pair(msgspec.Struct, frozen=True):
     """How many rows the partner has."""
     state: bytes | None
     """The secret state for the next turn; None when there is none."""
-    said: dict[int, Said]
+    said: dict[int, CachedReply]
     """What this site said, by the number of the letter it answered; 0 is the beginning."""
 
 
-class ComparingMemory(msgspec.Struct, kw_only=True):
+class RowComparisonMemory(msgspec.Struct, kw_only=True):
     """What a site remembers of the comparisons with its partners."""
 
     pairs: dict[str, Pair] = {}
@@ -477,7 +485,7 @@ class ComparingMemory(msgspec.Struct, kw_only=True):
     """The wave that was begun last."""
 
 
-class Comparing(XclpPart[ComparingMemory]):
+class RowComparison(XclpPart[RowComparisonMemory]):
     """Compares the site's rows with those of every other site."""
 
     name: ClassVar[str] = "comparing"
@@ -516,8 +524,8 @@ class Comparing(XclpPart[ComparingMemory]):
             packed = flip_bits(packed, hashing.flip, _Noise(fingerprint(b"flips", self.joining.memory.private)))
         return PackedBits(packed, hashing.bits)
 
-    @answers(Begin)
-    def begin(self, ask: Begin) -> FirstLetters:
+    @answers(BeginComparison)
+    def begin(self, ask: BeginComparison) -> FirstRowMessages:
         """Hash the rows, compare them among themselves, and write the first letters."""
         memory, me = self.memory, self.site.name
         self.check_round(ask.round)
@@ -550,7 +558,7 @@ class Comparing(XclpPart[ComparingMemory]):
             letter = self._recall(partner, 0, b"").letter
             if letter is not None:
                 letters[partner] = letter
-        return FirstLetters(letters=letters, own=Array.of(self._own(mine, ask.wave)))
+        return FirstRowMessages(letters=letters, own=Array.of(self._own(mine, ask.wave)))
 
     def _check_wave(self, wave: int, now: Sequence[str]) -> None:
         """Refuse waves out of their order, and partners whose wave was another."""
@@ -570,7 +578,7 @@ class Comparing(XclpPart[ComparingMemory]):
             return np.zeros(0, np.uint16)
         return plain_distances(mine, mine)[np.triu_indices(len(mine), 1)].astype(np.uint16)
 
-    def _largest(self, ask: Begin, now: Sequence[str]) -> int:
+    def _largest(self, ask: BeginComparison, now: Sequence[str]) -> int:
         """Return the size of the largest message of this wave's turns, and in the first one of any pair's to come.
 
         A site that leaves in the middle has cost the others their work.
@@ -598,13 +606,13 @@ class Comparing(XclpPart[ComparingMemory]):
     def _first(self, partner: str, theirs: int, mine: PackedBits, how: Variant) -> Pair:
         """Begin with a partner, or wait for its letter."""
         if not asks_first(self.site.name, partner):
-            return Pair(theirs, None, {0: Said(b"", None, None)})
+            return Pair(theirs, None, {0: CachedReply(b"", None, None)})
         step = how.begin(mine, theirs)
         letter = seal_for(self.joining, partner, self._purpose, 1, step.letter or b"")
-        return Pair(theirs, step.state, {0: Said(b"", letter, None)})
+        return Pair(theirs, step.state, {0: CachedReply(b"", letter, None)})
 
-    @answers(PassOn)
-    def pass_on(self, ask: PassOn) -> PairLetters:
+    @answers(RelayRowMessages)
+    def pass_on(self, ask: RelayRowMessages) -> PairLetters:
         """Answer the partners' letters; shares of finished pairs go to the coordinator."""
         memory = self.memory
         self.check_round(ask.round)
@@ -631,7 +639,7 @@ class Comparing(XclpPart[ComparingMemory]):
                 shares[partner] = said.share
         return PairLetters(letters=letters, shares=shares)
 
-    def _check_letters(self, ask: PassOn) -> None:
+    def _check_letters(self, ask: RelayRowMessages) -> None:
         """Refuse letters whose answers would be larger than the policy allows, before any is computed."""
         how, rows, total = self._variant(ask.hashing), len(self.site.data), 0
         for partner in ask.letters:
@@ -642,7 +650,7 @@ class Comparing(XclpPart[ComparingMemory]):
                 total += written[ask.number] if ask.number < len(written) else 2 * rows * theirs
         self.site.check_size(total, 1)
 
-    def _recall(self, partner: str, number: int, heard: bytes) -> Said:
+    def _recall(self, partner: str, number: int, heard: bytes) -> CachedReply:
         """Return what was said at a turn; another letter at the same turn is refused."""
         said = self.memory.pairs[partner].said.get(number)
         if said is None:
@@ -651,7 +659,7 @@ class Comparing(XclpPart[ComparingMemory]):
             raise ProtocolError(f"another letter from {partner!r} was answered at this turn before")
         return said
 
-    def _turn(self, partner: str, ask: PassOn, sealed: bytes, mine: PackedBits) -> None:
+    def _turn(self, partner: str, ask: RelayRowMessages, sealed: bytes, mine: PackedBits) -> None:
         """Answer a partner's letter, once."""
         memory, how = self.memory, self._variant(ask.hashing)
         pair = memory.pairs[partner]
@@ -671,7 +679,7 @@ class Comparing(XclpPart[ComparingMemory]):
             if step.letter is None
             else seal_for(self.joining, partner, self._purpose, ask.number + 1, step.letter)
         )
-        said = Said(fingerprint(sealed), letter, None if step.share is None else Array.of(step.share))
+        said = CachedReply(fingerprint(sealed), letter, None if step.share is None else Array.of(step.share))
         memory.pairs[partner] = Pair(pair.theirs, step.state, {**pair.said, ask.number: said})
 
     def forget(self) -> None:

@@ -23,9 +23,9 @@ from fedgeom.methods.xclp.core import (
     one_hot,
     setting_for,
 )
-from fedgeom.methods.xclp.messages import CountLabels, Kept, Reading, Weigh
+from fedgeom.methods.xclp.messages import CountLabels, Reading, ResultKept, Weigh
 from fedgeom.methods.xclp.settings import XclpSettings
-from fedgeom.protocols.maximum import write_levels
+from fedgeom.protocols.fixed_point import write_levels
 from fedgeom.protocols.secure_sum.rules import draw_of, own_group
 from fedgeom.protocols.site import Contribution, SummingPart
 
@@ -135,7 +135,7 @@ class LabelReader(XclpPart[LabelsMemory]):
         return self.contribute(ask, np.concatenate([write_levels([(level, GRID)], key), sizes.astype(np.uint64)]))
 
     @answers(Weigh)
-    def weigh(self, ask: Weigh) -> Kept:
+    def weigh(self, ask: Weigh) -> ResultKept:
         """Scale this site's confidences as the reference code does."""
         self.keep_to(confidence="code")
         self.check_round(ask.round)
@@ -149,7 +149,7 @@ class LabelReader(XclpPart[LabelsMemory]):
             raise InputError("the joint numbers of labels are smaller than this site's own")
         known = label_numbers(self.site.table.y, memory.classes)
         memory.confidences = Array.of(code_confidence(memory.scores.numpy(), ask.level, sizes, known))
-        return Kept()
+        return ResultKept()
 
     def _own_labels(self, scores: Array) -> tuple[int, Floats]:
         """Return the level of this site's largest confidence, and how many of its rows have each label."""

@@ -10,13 +10,13 @@ import numpy as np
 
 from fedgeom.data.sites import SiteData
 from fedgeom.data.validation import Finding, check_columns, unscaled
-from fedgeom.federation.coordinator import Sites
+from fedgeom.federation.coordinator import Coordinator
 from fedgeom.federation.method import Method
 from fedgeom.federation.model import Model
 from fedgeom.federation.plan import Plan, Shape
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.site import Site
-from fedgeom.methods.xclp.conversation import Propagate, Propagation
+from fedgeom.methods.xclp.coordinator import Propagate, Propagation
 from fedgeom.methods.xclp.core import is_labelled, mark_unlabelled
 from fedgeom.methods.xclp.model import XclpModel
 from fedgeom.methods.xclp.settings import XclpSettings
@@ -74,7 +74,7 @@ class XCLP(XclpSettings, Method):
         """Return the site with "" where the label is -1, None or NaN."""
         return mark_unlabelled(site)
 
-    def conduct(self, sites: Sites) -> XclpModel:
+    def conduct(self, sites: Coordinator) -> XclpModel:
         """Hold the conversation: join, compare, build the graph, spread labels, give each site its rows."""
         cohort = join(sites, self)
         model, figures = Propagation(self, cohort).spread(agree_on_names(cohort, self.classes))

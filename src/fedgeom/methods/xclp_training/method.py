@@ -20,9 +20,9 @@ from fedgeom.federation.site import Site
 from fedgeom.methods.iterative.algorithm import Algorithm, Specimen
 from fedgeom.methods.iterative.settings import Round, TrainingRule
 from fedgeom.methods.iterative.site import set_aside
-from fedgeom.methods.iterative.training import STRIKES, Conversation, Group, Outcome
+from fedgeom.methods.iterative.training import STRIKES, Group, Outcome, TrainingLoop
 from fedgeom.methods.iterative.tree import State, Tree, to_wire
-from fedgeom.methods.xclp.conversation import Propagate, Propagation
+from fedgeom.methods.xclp.coordinator import Propagate, Propagation
 from fedgeom.methods.xclp.core import is_labelled, mark_unlabelled, own_label_counts
 from fedgeom.methods.xclp.settings import NothingToSpreadError
 from fedgeom.methods.xclp_training.settings import XclpTrainingSettings
@@ -31,7 +31,7 @@ from fedgeom.protocols.join.messages import MOST_ROUNDS as MOST_PLANNED
 from fedgeom.protocols.secure_sum.messages import blank_result
 
 
-class XclpTrainingConversation(Conversation):
+class XclpTrainingLoop(TrainingLoop):
     """One run of `XCLPTraining`."""
 
     rule: XclpTrainingSettings
@@ -98,7 +98,7 @@ class XCLPTraining(XclpTrainingSettings, Algorithm):
 
     name: ClassVar[str] = "xclp-training"
     site: ClassVar[type[Site[Any]]] = XclpTrainingSite
-    conversation: ClassVar[type[Conversation]] = XclpTrainingConversation
+    conversation: ClassVar[type[TrainingLoop]] = XclpTrainingLoop
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -17,7 +17,7 @@ from fedgeom.methods.iterative.algorithms.averaging import FedAvg
 from fedgeom.methods.iterative.settings import MOST_ROUNDS, Round, TrainingRule
 from fedgeom.methods.iterative.site import TrainingSite
 from fedgeom.methods.iterative.task import Task
-from fedgeom.methods.iterative.training import Conversation
+from fedgeom.methods.iterative.training import TrainingLoop
 from fedgeom.methods.iterative.tree import State, Tree
 from fedgeom.methods.xclp.settings import XclpSettings
 from fedgeom.methods.xclp_training.pseudo import FromXCLP, PseudoLabels
@@ -29,7 +29,7 @@ ELSEWHERE = ("privacy",)
 
 
 @dataclass(frozen=True)
-class Engine(Choice):
+class InnerAlgorithm(Choice):
     """An algorithm by its name, with its own settings: "fedavg", {"name": "fedprox", "mu": 0.1}, FedProx(mu=0.1)."""
 
     kind: ClassVar[str] = "algorithm"
@@ -102,14 +102,14 @@ class Engine(Choice):
 def _fits(found: Any) -> bool:
     """Say whether a method is an algorithm without questions of its own that sends what sites trained."""
     algorithm = isinstance(found, type) and issubclass(found, Algorithm)
-    return algorithm and found.site is TrainingSite and found.conversation is Conversation and bool(found.sends)
+    return algorithm and found.site is TrainingSite and found.conversation is TrainingLoop and bool(found.sends)
 
 
 if TYPE_CHECKING:
-    EngineOrName = str | Engine | Algorithm | type[Algorithm] | dict[str, Any]
+    AlgorithmOrName = str | InnerAlgorithm | Algorithm | type[Algorithm] | dict[str, Any]
     LabelsOrName = str | PseudoLabels | dict[str, Any]
 else:  # choices are read from names and tables
-    EngineOrName, LabelsOrName = Engine, PseudoLabels
+    AlgorithmOrName, LabelsOrName = InnerAlgorithm, PseudoLabels
 
 BRANCHES = ("sends", "gives", "sends_changes", "predicts_jointly", "needs_steps", "sums_rows_up")
 
@@ -122,7 +122,7 @@ class XclpTrainingSettings(TrainingRule):
 
     may_rest: ClassVar[bool] = True
 
-    algorithm: EngineOrName = "fedavg"
+    algorithm: AlgorithmOrName = "fedavg"
     """The algorithm that trains: any of the table by its name, or a table of its name and own settings."""
     labels: LabelsOrName = "xclp"
     """Where pseudo-labels come from: "xclp" (FromXCLP(…)), "site" (each site's own graph), "network" (the joint model's

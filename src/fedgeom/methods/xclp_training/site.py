@@ -23,14 +23,14 @@ from fedgeom.methods.iterative.site import LAST, TrainingMemory, TrainingSite, g
 from fedgeom.methods.iterative.task import Task
 from fedgeom.methods.iterative.training import Figures
 from fedgeom.methods.iterative.tree import State, Tree, from_wire
-from fedgeom.methods.xclp.anchors import Anchors, AnchorsMemory, CountCells, SumCells, SumCodes, SumRows
+from fedgeom.methods.xclp.anchors import Anchors, AnchorsMemory, CountCells, SumAnchorCells, SumCodes, SumUnitRows
 from fedgeom.methods.xclp.core import check_sparse_labels, label_numbers, own_label_counts, without_labels
-from fedgeom.methods.xclp.distances import Comparing, ComparingMemory
+from fedgeom.methods.xclp.distances import RowComparison, RowComparisonMemory
 from fedgeom.methods.xclp.labels import LabelReader, LabelsMemory
 from fedgeom.methods.xclp.messages import CountClasses, CountLabels, Spread
 from fedgeom.methods.xclp.model import XclpModel
 from fedgeom.methods.xclp.settings import XclpSettings
-from fedgeom.methods.xclp.site import Spreading, SpreadingMemory
+from fedgeom.methods.xclp.site import SpreadMemory, SpreadPart
 from fedgeom.methods.xclp_training.pseudo import Pseudo, capped
 from fedgeom.methods.xclp_training.settings import XclpTrainingSettings
 from fedgeom.protocols.model_delivery import read_model
@@ -110,11 +110,11 @@ def hash_given(given: Leaves) -> bytes:
     return fingerprint(b"given", msgspec.msgpack.encode(given, order="sorted"))
 
 
-SPREADING = (SumRows, CountCells, SumCells, SumCodes, CountClasses, Spread, CountLabels)
+SPREADING = (SumUnitRows, CountCells, SumAnchorCells, SumCodes, CountClasses, Spread, CountLabels)
 """The sums of a propagation."""
 
 
-class UnderWay(msgspec.Struct, kw_only=True):
+class CurrentPropagation(msgspec.Struct, kw_only=True):
     """The propagation that is under way, or was the last: its round and its model."""
 
     round: int = -1
@@ -126,10 +126,10 @@ class UnderWay(msgspec.Struct, kw_only=True):
 class XclpTrainingMemory(TrainingMemory, kw_only=True):
     """What a site remembers, part by part."""
 
-    under_way: UnderWay = msgspec.field(default_factory=UnderWay)
-    comparing: ComparingMemory = msgspec.field(default_factory=ComparingMemory)
+    under_way: CurrentPropagation = msgspec.field(default_factory=CurrentPropagation)
+    comparing: RowComparisonMemory = msgspec.field(default_factory=RowComparisonMemory)
     row_sums: RowSumsMemory = msgspec.field(default_factory=RowSumsMemory)
-    spreading: SpreadingMemory = msgspec.field(default_factory=SpreadingMemory)
+    spreading: SpreadMemory = msgspec.field(default_factory=SpreadMemory)
     anchors: AnchorsMemory = msgspec.field(default_factory=AnchorsMemory)
     labels: LabelsMemory = msgspec.field(default_factory=LabelsMemory)
     codes: Array | None = None
@@ -143,7 +143,7 @@ class XclpTrainingSite(TrainingSite):
 
     memory_type: ClassVar[type[Memory]] = XclpTrainingMemory
     memory: XclpTrainingMemory
-    parts: ClassVar[tuple[type[Part[Any]], ...]] = (Comparing, RowSums, Spreading, Anchors, LabelReader)
+    parts: ClassVar[tuple[type[Part[Any]], ...]] = (RowComparison, RowSums, SpreadPart, Anchors, LabelReader)
     labels: LabelReader
 
     def check(self, settings: Any) -> None:
@@ -230,8 +230,12 @@ class XclpTrainingSite(TrainingSite):
         if ask.round == memory.under_way.round:  # the same question again: another one is refused
             return Embedded()
         self._model(ask.given)  # refuses what does not fit
-        memory.under_way = UnderWay(round=ask.round, stamp=ask.stamp(), given=ask.given)
-        memory.comparing, memory.row_sums, memory.spreading = ComparingMemory(), RowSumsMemory(), SpreadingMemory()
+        memory.under_way = CurrentPropagation(round=ask.round, stamp=ask.stamp(), given=ask.given)
+        memory.comparing, memory.row_sums, memory.spreading = (
+            RowComparisonMemory(),
+            RowSumsMemory(),
+            SpreadMemory(),
+        )
         memory.anchors, memory.labels = AnchorsMemory(), LabelsMemory()
         return Embedded()
 

@@ -24,20 +24,20 @@ import numpy as np
 
 from fedgeom.crypto.paillier import KEY_BITS, PublicKey, SecretKey
 from fedgeom.errors import InputError, ProtocolError
-from fedgeom.protocols.hamming.bits import LIMB, Letter, PackedBits, Share, Step, letter_size, read, write
+from fedgeom.protocols.hamming.bits import LIMB, PackedBits, PairMessage, PairTurn, Share, letter_size, read, write
 
 STATISTICAL_BITS = 40
 """A mask has at least this many bits more than what it hides."""
 
 
-class Encrypted(Letter, frozen=True, tag="paillier.encrypted"):
+class Encrypted(PairMessage, frozen=True, tag="paillier.encrypted"):
     """The asker's public key and bits."""
 
     public: bytes
     numbers: bytes
 
 
-class Masked(Letter, frozen=True, tag="paillier.masked"):
+class Masked(PairMessage, frozen=True, tag="paillier.masked"):
     """One ciphertext for each group of the asker's points and point of the helper's."""
 
     numbers: bytes
@@ -73,7 +73,7 @@ class Paillier:
         first = letter_size(Encrypted, public=self.bits // 8, numbers=groups * length * cipher)
         return first, letter_size(Masked, numbers=groups * helper * cipher)
 
-    def begin(self, mine: PackedBits, theirs: int) -> Step:
+    def begin(self, mine: PackedBits, theirs: int) -> PairTurn:
         """Send a public key and all bits, encrypted (asker)."""
         key, bits = SecretKey.generate(self.bits), mine.unpacked()
         ciphers = [
@@ -82,9 +82,9 @@ class Paillier:
             for number in _packed(bits[start : start + self.slots])
         ]
         letter = Encrypted(key.public.to_bytes(), key.public.write(ciphers))
-        return Step(key.to_bytes(), write(letter), None)
+        return PairTurn(key.to_bytes(), write(letter), None)
 
-    def step_b(self, mine: PackedBits, theirs: int, state: bytes | None, letter: bytes) -> Step:
+    def step_b(self, mine: PackedBits, theirs: int, state: bytes | None, letter: bytes) -> PairTurn:
         """Add up under encryption, and mask (helper)."""
         if state is not None:
             raise ProtocolError("the helper's only turn is over")
@@ -106,9 +106,9 @@ class Paillier:
                 answers.append(key.close(signed, mask + sum(row) * unit))
                 columns.append(_limbs(mask, count))
             shares.append(np.stack(columns, axis=1))
-        return Step(None, write(Masked(key.write(answers))), np.concatenate(shares))
+        return PairTurn(None, write(Masked(key.write(answers))), np.concatenate(shares))
 
-    def step_a(self, mine: PackedBits, theirs: int, state: bytes, letter: bytes) -> Step:
+    def step_a(self, mine: PackedBits, theirs: int, state: bytes, letter: bytes) -> PairTurn:
         """Decrypt the masked distances (asker)."""
         groups = -(-len(mine) // self.slots)
         got = read(letter, Masked, numbers=groups * theirs * (self.bits // 4))
@@ -121,7 +121,7 @@ class Paillier:
             count = min(self.slots, len(mine) - group * self.slots)
             columns = numbers[group * theirs : (group + 1) * theirs]
             shares.append(np.stack([_limbs(number, count) for number in columns], axis=1))
-        return Step(None, None, np.concatenate(shares))
+        return PairTurn(None, None, np.concatenate(shares))
 
 
 def _packed(bits: np.ndarray[Any, np.dtype[np.uint8]]) -> list[int]:

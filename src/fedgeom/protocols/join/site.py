@@ -26,9 +26,8 @@ from fedgeom.crypto.keys import (
 from fedgeom.crypto.masks import keys_by_sum, lock
 from fedgeom.crypto.neighbours import COMPLETE_UP_TO, neighbours
 from fedgeom.errors import InputError, ProtocolError
-from fedgeom.federation.approval import hash_terms, release_series
 from fedgeom.federation.messages import decode, encode
-from fedgeom.federation.policy import check_settings
+from fedgeom.federation.policy import check_settings, hash_terms, release_series
 from fedgeom.federation.privacy import privacy_of, smallest_sum, spent_by
 from fedgeom.federation.settings import Settings
 from fedgeom.federation.site import Part, answers
@@ -37,21 +36,21 @@ from fedgeom.protocols.join.messages import (
     DRAWS,
     DrawRing,
     Hello,
-    Letter,
     Letters,
     PublicKeys,
     RingNumber,
+    SealedShares,
     Share,
     Term,
     class_floors,
     cohort_seed,
     follow_chain,
     hash_columns,
-    heralds_of,
     hidden_order,
     holder_numbers,
     lock_seal,
     seal_of,
+    seed_contributors,
 )
 from fedgeom.version import __version__
 
@@ -248,14 +247,14 @@ def name_set(names: tuple[str, ...]) -> frozenset[str]:
     return frozenset(names)
 
 
-class Held(msgspec.Struct, frozen=True, array_like=True):
+class HeldShares(msgspec.Struct, frozen=True, array_like=True):
     """The shares that a site holds for one sum, by the site that they are of."""
 
     masks: dict[str, bytes]
     selves: dict[str, bytes]
 
 
-class JoiningMemory(msgspec.Struct, kw_only=True):
+class JoinMemory(msgspec.Struct, kw_only=True):
     """What a site remembers of its keys, its peers and the terms."""
 
     letter_secret: bytes = b""
@@ -284,11 +283,11 @@ class JoiningMemory(msgspec.Struct, kw_only=True):
     peers: tuple[str, ...] = ()
     cohort_seed: bytes = b""
     """A hash of the cohort, from which the neighbourhoods follow."""
-    own_letter: Letter | None = None
+    own_letter: SealedShares | None = None
     letters: bytes = b""
     """What was sent to the others: asked again, the site sends the very same."""
     shares: tuple[bytes, ...] = ()
-    """For each sum the shares that came in letters (`Held`), encoded: they are read when they are asked for."""
+    """For each sum the shares that came in letters (`HeldShares`), encoded: they are read when they are asked for."""
     secret: bytes = b""
     order_bytes: memoryview = NO_NAMES
     """All sites that shared their keys, in the hidden order, encoded."""
@@ -303,17 +302,17 @@ class JoiningMemory(msgspec.Struct, kw_only=True):
         """All sites that shared their keys, in the hidden order; none before it is settled."""
         return read_names(self.order_bytes)
 
-    def keep_shares(self, letters: Mapping[str, Letter], parts: SumParts) -> None:
+    def keep_shares(self, letters: Mapping[str, SealedShares], parts: SumParts) -> None:
         """Keep the shares of letters, by the site that they came from, each sum's together."""
-        held = [Held({}, {}) for _ in self.mask_secrets]
+        held = [HeldShares({}, {}) for _ in self.mask_secrets]
         for name, letter in letters.items():
             for at, mask, own in zip(parts.of(name), letter.mask_shares, letter.self_shares, strict=True):
                 held[at].masks[name], held[at].selves[name] = mask, own
         self.shares = tuple(map(msgspec.msgpack.encode, held))
 
-    def held(self, round: int) -> Held:
+    def held(self, round: int) -> HeldShares:
         """Return the shares that the site holds for one sum."""
-        return msgspec.msgpack.decode(self.shares[round], type=Held)
+        return msgspec.msgpack.decode(self.shares[round], type=HeldShares)
 
     @property
     def cohort(self) -> Mapping[str, PublicKeys]:
@@ -322,15 +321,15 @@ class JoiningMemory(msgspec.Struct, kw_only=True):
 
 
 @memoize(4, key=lambda settings, joined: (type(settings), joined.terms_hash, joined.cohort_seed))
-def sum_parts(settings: Any, joined: JoiningMemory) -> SumParts:
+def sum_parts(settings: Any, joined: JoinMemory) -> SumParts:
     """Return who may be in which of the planned sums, by what a site remembers of terms and cohort."""
     drawn = settings.sum_sites(tuple(sorted(joined.cohort)), joined.seed)
     return SumParts(len(joined.sums), drawn)
 
 
 def write_letters(
-    memory: JoiningMemory, me: str, numbers: Mapping[str, int], needed: int, sums: Sequence[int], *, herald: bool
-) -> dict[str, Letter]:
+    memory: JoinMemory, me: str, numbers: Mapping[str, int], needed: int, sums: Sequence[int], *, herald: bool
+) -> dict[str, SealedShares]:
     """Return a site's letters, one to itself among them, with shares of its secrets of the sums that it may be in.
 
     ``numbers`` are those of the holders; a ``herald`` writes its secret to all.
@@ -339,15 +338,15 @@ def write_letters(
     given = [secrets[at] for secrets in (memory.mask_secrets, memory.self_seeds) for at in sums]
     shares = shamir.share_each(given, needed, [numbers[name] for name in holders])
     secret = memory.herald_secret if herald else b""
-    letters = {name: Letter(secret=secret) for name in numbers} if herald else {}
+    letters = {name: SealedShares(secret=secret) for name in numbers} if herald else {}
     for name in holders:
         own = shares[numbers[name]]
-        letters[name] = Letter(own[: len(sums)], own[len(sums) :], secret)
+        letters[name] = SealedShares(own[: len(sums)], own[len(sums) :], secret)
     return letters
 
 
 def make_pair_keys(
-    memory: JoiningMemory, me: str, run: bytes, agreed: Mapping[str, bytes], sums: Sequence[int]
+    memory: JoinMemory, me: str, run: bytes, agreed: Mapping[str, bytes], sums: Sequence[int]
 ) -> tuple[bytes, ...]:
     """Remember the keys of a site's pairs for the sums that it may be in, and return them locked; none for the others.
 
@@ -367,7 +366,7 @@ def _settings_of(method: type[Any], terms: Mapping[str, Any], terms_hash: bytes)
     return found
 
 
-class Joining(Part[JoiningMemory]):
+class JoinPart(Part[JoinMemory]):
     """Joins a run, once, on terms that are then kept to."""
 
     name: ClassVar[str] = "joining"
@@ -480,7 +479,7 @@ class Joining(Part[JoiningMemory]):
         self.site.ring.check(ask.cohort, ask.numbers, ask.draw)  # type: ignore[attr-defined]
         memory.cohort_bytes, memory.cohort_seed = memoryview(pack_cohort(ask.cohort)), seed
         numbers = holder_numbers(ask.cohort, seed)
-        heralds = heralds_of(list(numbers))
+        heralds = seed_contributors(list(numbers))
         memory.peers = neighbours(numbers, seed, self.settings.smallest_sum(len(numbers)))[me]
         needed = self.holders_needed()
         sums = self.parts.of(me)
@@ -552,16 +551,16 @@ class Joining(Part[JoiningMemory]):
         bound = fingerprint(b"letter", self.site.run, self.memory.cohort_seed, sender.encode(), recipient.encode())
         return derive_for(agreed, bound), bound
 
-    def _seal(self, agreed: bytes, recipient: str, letter: Letter) -> bytes:
+    def _seal(self, agreed: bytes, recipient: str, letter: SealedShares) -> bytes:
         key, envelope = self._key(agreed, self.site.name, recipient)
         return seal(key, msgspec.msgpack.encode(letter), envelope)
 
-    def _unseal(self, agreed: bytes, sender: str, sealed: bytes, sums: int) -> Letter:
+    def _unseal(self, agreed: bytes, sender: str, sealed: bytes, sums: int) -> SealedShares:
         """Open the letter of a sender, which has shares for so many sums where it is a peer."""
         key, envelope = self._key(agreed, sender, self.site.name)
         text = unseal(key, sealed, envelope, sender=sender)
         try:
-            letter = msgspec.msgpack.decode(text, type=Letter)
+            letter = msgspec.msgpack.decode(text, type=SealedShares)
         except ValueError as error:
             raise ProtocolError(f"the letter from {sender!r} makes no sense: {error}") from error
         if not len(letter.mask_shares) == len(letter.self_shares) == sums and sender in self.memory.peers:
@@ -589,8 +588,8 @@ class Joining(Part[JoiningMemory]):
             sender: self._unseal(agreed[sender], sender, letters[sender], len(parts.of(sender)))
             for sender in senders
         }
-        opened[me] = memory.own_letter or Letter()
-        heralds = heralds_of(list(holder_numbers(memory.cohort, memory.cohort_seed)))
+        opened[me] = memory.own_letter or SealedShares()
+        heralds = seed_contributors(list(holder_numbers(memory.cohort, memory.cohort_seed)))
         missing = sorted((set(memory.peers) | set(heralds)) & set(members) - set(opened))
         if missing:
             raise ProtocolError(f"no letter was delivered from {', '.join(missing)}")
@@ -630,7 +629,7 @@ class Joining(Part[JoiningMemory]):
             raise ProtocolError(f"{found} sites are left; {who} for at least {least}")
 
 
-class OpenJoining(Joining):
+class OpenJoining(JoinPart):
     """Joins a plain run: terms are read and rows looked at as ever, but nobody has keys, and any number will do."""
 
     def _make_secrets(self, rounds: int) -> None:

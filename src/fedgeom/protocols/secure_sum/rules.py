@@ -20,7 +20,7 @@ from fedgeom.federation.messages import Names
 from fedgeom.federation.plan import Shape
 from fedgeom.memo import memoize
 from fedgeom.protocols.fixed_point import RING, to_fixed
-from fedgeom.protocols.join.site import NO_NAMES, Joining, in_order, name_set, read_names, strictest_policy
+from fedgeom.protocols.join.site import NO_NAMES, JoinPart, in_order, name_set, read_names, strictest_policy
 from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult, Ticket, hash_question, tag_key
 
 MIXED = 0.8
@@ -70,10 +70,10 @@ def _bits(members: tuple[str, ...], names: frozenset[str]) -> bytes:
     return np.packbits([name in names for name in sorted(members)]).tobytes()
 
 
-class Hiding:
+class CohortRules:
     """Checks over whom is summed, by what the site has signed so far."""
 
-    def __init__(self, joining: Joining, memory: SumsMemory):
+    def __init__(self, joining: JoinPart, memory: SumsMemory):
         self.joining, self.memory = joining, memory
 
     def check_participants(

@@ -17,7 +17,7 @@ from fedgeom.crypto.tags import WORDS, is_sum, site_tag
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.messages import Array, bytes_of, lengthened
 from fedgeom.federation.site import Part, answers
-from fedgeom.protocols.join.site import Joining, name_set, pack_names
+from fedgeom.protocols.join.site import JoinPart, name_set, pack_names
 from fedgeom.protocols.secure_sum.messages import (
     Confirm,
     Confirmation,
@@ -34,10 +34,10 @@ from fedgeom.protocols.secure_sum.messages import (
     tag_key,
     uneven,
 )
-from fedgeom.protocols.secure_sum.rules import Hiding, SumRound, SumsMemory, bound_of, check_sum, group_of
+from fedgeom.protocols.secure_sum.rules import CohortRules, SumRound, SumsMemory, bound_of, check_sum, group_of
 
 
-class Sums(Part[SumsMemory]):
+class SumPart(Part[SumsMemory]):
     """Takes part in secure sums, each in a round of its own."""
 
     name: ClassVar[str] = "sums"
@@ -48,9 +48,9 @@ class Sums(Part[SumsMemory]):
         return OpenSums
 
     @property
-    def joining(self) -> Joining:
+    def joining(self) -> JoinPart:
         """The part that joined: it has the keys."""
-        found: Joining = self.site.joining  # type: ignore[attr-defined]
+        found: JoinPart = self.site.joining  # type: ignore[attr-defined]
         return found
 
     def round(self, number: int) -> SumRound:
@@ -58,9 +58,9 @@ class Sums(Part[SumsMemory]):
         return self.memory.rounds.setdefault(number, SumRound())
 
     @property
-    def hiding(self) -> Hiding:
+    def hiding(self) -> CohortRules:
         """The rules over whom may be summed."""
-        return Hiding(self.joining, self.memory)
+        return CohortRules(self.joining, self.memory)
 
     def admit(self, question: SumQuestion) -> None:
         """Take a question's ticket: read the mail, and refuse a second, different sum in the same round.
@@ -282,7 +282,7 @@ class Sums(Part[SumsMemory]):
         return fingerprint(self.site.run, str(number).encode(), page.question_hash, page.content, weights, *lists)
 
 
-class OpenSums(Sums):
+class OpenSums(SumPart):
     """Takes part in the sums of a plain run: vectors go as they are, and there is nothing to confirm or to check."""
 
     def admit(self, question: SumQuestion) -> None:

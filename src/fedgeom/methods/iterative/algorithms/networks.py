@@ -12,7 +12,7 @@ from fedgeom.errors import InputError
 from fedgeom.federation.settings import Between
 from fedgeom.methods.iterative.algorithm import Algorithm
 from fedgeom.methods.iterative.algorithms.personal import with_own_head
-from fedgeom.methods.iterative.heads import PERSONAL, Linear, Orthonormal, Two
+from fedgeom.methods.iterative.heads import PERSONAL, Linear, Orthonormal, TwoHeadSum
 from fedgeom.methods.iterative.losses import Calibrated, Contrastive, Decoupled, SquaredError, TowardsPrototypes
 from fedgeom.methods.iterative.settings import HeadOrName, LossOrName, NetworkOrName, Round
 from fedgeom.methods.iterative.task import Task
@@ -47,14 +47,14 @@ class FedRoD(Algorithm):
 
     network: NetworkOrName | None = "mlp"
     """A network, which gets two heads."""
-    head: HeadOrName = Two.name
+    head: HeadOrName = TwoHeadSum.name
     """The generic and the personal head."""
     loss: LossOrName = Decoupled.name
     """Balanced softmax for everybody's part, cross-entropy for the site's."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.head, Two):
+        if not isinstance(self.head, TwoHeadSum):
             raise InputError(f'FedRoD has a generic and a personal head; leave head="two", not {self.head!r}')
 
     def shared(self, model: Tree) -> Tree:

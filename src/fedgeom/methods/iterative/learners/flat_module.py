@@ -118,7 +118,7 @@ class FlatModule:
         return found
 
 
-class Undivided:
+class HeadlessModule:
     """A module without a body and a head of its own: the rows are the features."""
 
     def __init__(self, module: nn.Module):
@@ -137,7 +137,7 @@ class Undivided:
 def divided(module: nn.Module) -> Any:
     """Return a module as a body and a head: itself, where it says what its features and scores are."""
     both = callable(getattr(module, "features", None)) and callable(getattr(module, "scores", None))
-    return module if both else Undivided(module)
+    return module if both else HeadlessModule(module)
 
 
 class Frozen:

@@ -285,9 +285,9 @@ class NetworkLearner(TorchLearner):
             raise InputError(
                 f"shape={shape} given, {math.prod(shape):,} numbers a row; the tables have {columns:,} columns"
             )
-        from fedgeom.methods.iterative.networks.layers import Whole  # needs torch, which is optional
+        from fedgeom.methods.iterative.networks.layers import BodyWithHead  # needs torch, which is optional
 
-        return Whole(self.network.build(shape), self.head_choice.build(self.network.width, classes))
+        return BodyWithHead(self.network.build(shape), self.head_choice.build(self.network.width, classes))
 
 
 def network_learner(options: Mapping[str, Any]) -> NetworkLearner:

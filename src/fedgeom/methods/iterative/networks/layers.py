@@ -64,7 +64,7 @@ class Block(nn.Module):
         return torch.relu(self.second(self.first(input)) + shortcut)
 
 
-class Whole(nn.Module):
+class BodyWithHead(nn.Module):
     """A body with its head: features of rows, scores of features."""
 
     def __init__(self, body: nn.Module, head: nn.Module):

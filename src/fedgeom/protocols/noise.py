@@ -57,13 +57,13 @@ def sum_noise(
     return SumNoise(sensitivity, whole / (parts * releases), honest, numbers)
 
 
-class NoisingMemory(msgspec.Struct, kw_only=True):
+class NoiseMemory(msgspec.Struct, kw_only=True):
     """What a site remembers: what the run may cost."""
 
     rho: float = 0.0
 
 
-class Noising(Part[NoisingMemory]):
+class NoisePart(Part[NoiseMemory]):
     """Adds a site's share of noise."""
 
     name: ClassVar[str] = "noising"

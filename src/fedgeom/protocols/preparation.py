@@ -21,7 +21,7 @@ from fedgeom.federation.messages import Key, Message, Name, Names, Question
 from fedgeom.federation.plan import Ask, Plan, Shape, Steps, Sum, bytes_size, map_size, text_size
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.preparation import (
-    Agreed,
+    AgreedColumns,
     Fitting,
     Preparation,
     SiteColumns,
@@ -37,9 +37,9 @@ from fedgeom.federation.preparation import (
 )
 from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.site import Part, answers
-from fedgeom.federation.steps import MOST_COLUMNS, Columns, Fit, Step, SumKind, numbers_only, unfit
+from fedgeom.federation.steps import MOST_COLUMNS, Columns, Step, StepFit, SumKind, numbers_only, unfit
 from fedgeom.memo import memoize, memoize_per_object
-from fedgeom.protocols.join.site import Joining
+from fedgeom.protocols.join.site import JoinPart
 from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
 
 SLOTS = 256
@@ -278,15 +278,15 @@ def warn_of(site: str, found: Mapping[str, list[str]]) -> None:
         log.warning("site %r: %s: %s%s", site, what, ", ".join(names[:MOST_SHOWN]), more)
 
 
-class PreparingMemory(msgspec.Struct, kw_only=True):
+class PreparationMemory(msgspec.Struct, kw_only=True):
     """What a site remembers of the joint columns, and of the steps as far as they are fitted."""
 
     sealed: bytes = b""
     opened: bytes = b""
     """A hash of the lists: one run has one set of columns."""
-    agreed: Agreed | None = None
+    agreed: AgreedColumns | None = None
     raw: Columns | None = None
-    fits: list[Fit] = []
+    fits: list[StepFit] = []
     last: bytes = b""
     """A hash of the sum that was taken last: asked again, the site takes it once."""
     done: bool = False
@@ -299,16 +299,16 @@ def _prepared(
     return finished().transform(part, scratch)
 
 
-class Preparing(Part[PreparingMemory]):
+class PreparationPart(Part[PreparationMemory]):
     """Prepares the site's rows before the method sees them."""
 
     name: ClassVar[str] = "preparing"
     site: Any
 
     @property
-    def joining(self) -> Joining:
+    def joining(self) -> JoinPart:
         """The part that joined."""
-        found: Joining = self.site.joining
+        found: JoinPart = self.site.joining
         return found
 
     @property
@@ -369,7 +369,7 @@ class Preparing(Part[PreparingMemory]):
                 raise ProtocolError(f"the columns of {name!r} cannot be read: {error}") from error
         return found
 
-    def _agreed(self) -> Agreed:
+    def _agreed(self) -> AgreedColumns:
         if self.memory.agreed is None:
             raise ProtocolError("the site was asked about columns before it knew the others'")
         return self.memory.agreed

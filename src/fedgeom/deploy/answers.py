@@ -21,17 +21,17 @@ from fedgeom.data.readers import read_site
 from fedgeom.data.sites import SiteData
 from fedgeom.deploy.approvals import FolderApprovals
 from fedgeom.deploy.budgets import BudgetStore
-from fedgeom.deploy.journal import Journal, Kept, LocalEntry, sealed
+from fedgeom.deploy.journal import Journal, LocalEntry, StoredMemory, sealed
 from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.engines.flower.nodes import sign_introduction
 from fedgeom.errors import ContractError, DecodeError, InputError, ProtocolError, printable
 from fedgeom.evaluation.evaluation import FILE, class_titles, evaluate, own_counts
 from fedgeom.federation.messages import Refusal, Waiting, pack, unpack
 from fedgeom.federation.method import METHODS
+from fedgeom.federation.novelty import own_model_file
 from fedgeom.federation.record import SiteResult, write_site_result
 from fedgeom.federation.runner import SiteRunner, describe_failure
 from fedgeom.federation.site import SiteIdentity
-from fedgeom.federation.site_models import own_model_file
 from fedgeom.methods.catalogue import method_class, read_model
 from fedgeom.storage import make_private_folder, write_file, write_json, write_text
 
@@ -104,7 +104,7 @@ def _answer(folder: SiteFolder, journal: Journal, request: bytes, carried: bytes
         if notes:
             journal.enter(enter(said.kind, len(request), len(reply), note="; ".join(notes), counts=False))
         return reply, carried or b""
-    newest = Kept(kept.count + 1, memory)
+    newest = StoredMemory(kept.count + 1, memory)
     journal.keep(frame.run, newest)
     if said.kind == Refusal.kind and not notes:
         notes.append(msgspec.msgpack.decode(said.body, type=Refusal).reason)

@@ -16,7 +16,7 @@ from fedgeom.arrays import Floats, Ints
 from fedgeom.data.sites import SiteData
 from fedgeom.data.validation import check_columns, check_known_labels, check_table
 from fedgeom.errors import InputError, ProtocolError
-from fedgeom.federation.coordinator import Sites
+from fedgeom.federation.coordinator import Coordinator
 from fedgeom.federation.messages import LARGEST_MESSAGE, Array, Key, Names, Question
 from fedgeom.federation.method import Method
 from fedgeom.federation.model import Model
@@ -31,7 +31,7 @@ from fedgeom.methods.ridge.settings import RidgeSettings
 from fedgeom.methods.ridge.site import SolutionMemory
 from fedgeom.methods.ridge.statistics import (
     FeatureProblem,
-    Made,
+    FeatureState,
     Statistics,
     change_bits,
     check_part,
@@ -164,13 +164,13 @@ class UpdateSite(SummingSite[UpdateMemory]):
         return np.array([place[name] for name in self.table.y.astype(str).tolist()], np.int64)
 
     @property
-    def made(self) -> Made:
+    def made(self) -> FeatureState:
         """What the features are made from."""
         if not self.memory.made:
             raise ProtocolError("the features did not come yet")
-        return msgspec.msgpack.decode(self.memory.made, type=Made)
+        return msgspec.msgpack.decode(self.memory.made, type=FeatureState)
 
-    def _plan(self, made: Made) -> FeatureProblem:
+    def _plan(self, made: FeatureState) -> FeatureProblem:
         return FeatureProblem(self.settings, made.seed, (1, 1), self.data.shape[1], len(self.settings.classes))
 
     @answers(TakeBase)
@@ -179,7 +179,7 @@ class UpdateSite(SummingSite[UpdateMemory]):
         if stands_for(ask.made, ask.hashes) != self.settings.since:
             raise ProtocolError("the features and sums that came are not those that the terms stand for")
         try:
-            made = msgspec.msgpack.decode(ask.made, type=Made)
+            made = msgspec.msgpack.decode(ask.made, type=FeatureState)
             plan = self._plan(made)
             made.fit.finished(plan)
             made.preparation()
@@ -234,7 +234,7 @@ class UpdateSite(SummingSite[UpdateMemory]):
     def _bits(self, changed: float) -> int:
         return change_bits(self.settings, changed, len(self.joining.memory.order))
 
-    def _gram(self, plan: FeatureProblem, made: Made) -> Floats:
+    def _gram(self, plan: FeatureProblem, made: FeatureState) -> Floats:
         """Return the products of rows that are added, less those of rows taken out."""
         signs, ground = signs_of(self.table), made.fit.finished(plan)
         total = np.zeros(int(starts(plan.width, plan.classes)[-1]))
@@ -348,7 +348,7 @@ class RidgeUpdate(UpdateSettings, Method):
     def _base(before: Statistics) -> TakeBase:
         return TakeBase(made=msgspec.msgpack.encode(before.made), hashes=before.hashes)
 
-    def conduct(self, sites: Sites) -> RidgeModel:
+    def conduct(self, sites: Coordinator) -> RidgeModel:
         """Hold the conversation: join, give the features, sum the change, solve, let the sites check."""
         before, cohort = self.before, join(sites, self)
         assert self.classes is not None
