@@ -64,7 +64,16 @@ def _in_order(site: SiteData, wanted: tuple[str, ...]) -> SiteData:
 
 
 def shared_columns(sites: Sequence[SiteData]) -> list[SiteData]:
-    """Return the sites with the columns that all of them have, in the first one's order; all need names of columns.
+    """Return the sites with the columns that all of them have, in the first one's order.
+
+    Parameters
+    ----------
+    sites: a list of `SiteData`
+        All need names of columns.
+
+    Returns
+    -------
+    a list of `SiteData`
 
     >>> north = SiteData("north", [[1.0, 2.0]], ["ill"], columns=("age", "bmi"))
     >>> south = SiteData("south", [[3.0, 4.0]], ["well"], columns=("crp", "age"))

@@ -324,9 +324,17 @@ def available() -> list[str]:
 def load_set(name: str, **options: Any) -> DataSet:
     """Load a built-in set as sites, each with a train and a test part.
 
-    ``name`` is one of those that ``fedgeom data`` lists. Its ``options``: all take ``seed``; those that are dealt take
-    ``n_sites``; those without a published test part take ``test_share``; the large ones take ``rows``, the number kept
-    per site.
+    Parameters
+    ----------
+    name: text
+        One of those that ``fedgeom data`` lists.
+    options: settings of the set
+        All sets take ``seed``. Those that are dealt take ``n_sites``, those without a published test part
+        ``test_share``, and the large ones ``rows``, the number kept for each site.
+
+    Returns
+    -------
+    DataSet
     """
     info = _info(name)
     found = find_file(name)

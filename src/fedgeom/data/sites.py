@@ -40,14 +40,26 @@ class FromTables:
     ) -> Any:
         """Return the rows of a pandas DataFrame as a site, or with ``by`` as a list of sites, one for each value there.
 
-        - ``label``: the column with the class of each row, in text; ``by``: that with the row's site (hospital, donor);
-        - ``name``: what the one site is called, without ``by``;
-        - ``group``: the column with the row's patient or the like: none stands on both sides of a holdout;
-        - ``columns``: the features; all other columns if not given;
-        - ``drop_unlabelled``: leave rows without a label out; otherwise their label is "";
-        - ``text``: keep columns of text, as `categories`, for methods with preparation.
-
         Names of columns are kept, and the frame's index as `index`.
+
+        Parameters
+        ----------
+        frame: a DataFrame
+            One row for each patient, cell or the like.
+        label: text
+            The column with the class of each row.
+        by: text or None; None if not given
+            The column with the row's site (hospital, donor).
+        name: text; "site" if not given
+            What the one site is called, without ``by``.
+        group: text or None; None if not given
+            The column with the row's patient or the like. No group is on both sides of a holdout.
+        columns: a list of texts or None; None if not given
+            The features. None: all other columns.
+        drop_unlabelled: true or false; false if not given
+            Leave rows without a label out. Otherwise their label is "".
+        text: true or false; false if not given
+            Keep columns of text, as `categories`, for methods with preparation.
         """
 
         def read(some: Columns | None, beside: Sequence[str]) -> Table:
@@ -74,11 +86,30 @@ class FromTables:
     ) -> Any:
         """Return the cells of an AnnData as a site, or with ``by`` as a list of sites, one for each value there.
 
-        - ``layer``, ``use_raw``, ``obsm``: where the numbers are, ``X`` if none is given; sparse ones stay sparse;
-        - ``columns``: genes, all if not given;
-        - the others as in `from_frame`, with columns of ``obs``.
-
         Names of genes are kept, and those of cells (barcodes) as `index`.
+
+        Parameters
+        ----------
+        adata: an AnnData
+            One row for each cell.
+        label: text
+            The column of ``obs`` with the class of each cell.
+        by: text or None; None if not given
+            The column of ``obs`` with the cell's site (hospital, donor).
+        name: text; "site" if not given
+            What the one site is called, without ``by``.
+        layer: text or None; None if not given
+            The layer with the numbers. None: ``X``. Sparse numbers stay sparse.
+        use_raw: true or false; false if not given
+            Take the numbers of ``raw``.
+        obsm: text or None; None if not given
+            Take the numbers of this key of ``obsm``.
+        group: text or None; None if not given
+            The column of ``obs`` with the cell's patient or the like. No group is on both sides of a holdout.
+        columns: a list of texts or None; None if not given
+            The genes. None: all.
+        drop_unlabelled: true or false; false if not given
+            Leave cells without a label out. Otherwise their label is "".
         """
         table = anndata_table(
             adata,
@@ -152,10 +183,32 @@ def _check_all_said(where: str, column: str | None, values: npt.NDArray[Any] | N
 class SiteData(FromTables):
     """What one site holds: rows, one label per row in the site's own words, and what belongs to each row.
 
-    ``SiteData(name, X, y)`` takes arrays, SciPy's sparse tables, frames and AnnData as X; `from_frame` and
-    `from_anndata` also find labels, sites and patients among the columns. A table is kept as it came, in `table`; `X`
-    is the same as dense float64 rows, which are made when somebody first wants them. Images, (rows, channels, height,
-    width), become rows of columns; a method's ``shape`` says what they were.
+    `from_frame` and `from_anndata` also find labels, sites and patients among the columns. A table is kept as it
+    came, in `table`; `X` is the same as dense float64 rows, which are made when they are first read.
+
+    Parameters
+    ----------
+    name: text
+        What the site is called.
+    X: an array, a sparse table, a frame or an AnnData
+        The rows. Images, (rows, channels, height, width), become rows of columns; a method's ``shape`` says what they
+        were.
+    y: one label for each row
+        The site's own words; "" where there is none.
+    extra: arrays by name, or None; None if not given
+        One value for each row: what else belongs to it.
+    columns: a list of texts; none if not given
+        The names of the columns. A frame has its own.
+    row_numbers: whole numbers or None; None if not given
+        Where the rows were in their file or set.
+    index: one name for each row, or None; None if not given
+        The rows' own names, such as barcodes.
+    groups: one value for each row, or None; None if not given
+        The row's patient or the like. No group is on both sides of a holdout.
+    categories: lists of texts by column, or None; None if not given
+        For columns of text: the words that the numbers stand for.
+    table: as X
+        Instead of ``X``: a table that is kept as it is.
     """
 
     name: str

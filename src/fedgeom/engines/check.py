@@ -139,11 +139,24 @@ HARMLESS = ("size", "policy", "classes", "labels")
 def check(
     method: Method | type[Method] | str, sites: Sequence[SiteData], policy: Policy | None = None, *, seed: int = 0
 ) -> Report:
-    """Look at everything that `fedgeom.run` looks at before its first question, and at what looks odd beside.
+    """Check what `fedgeom.run` checks before its first question, and look for likely mistakes.
 
-    ``method``, ``sites``, ``policy`` and ``seed`` are as in `fedgeom.run`. Faults in the data are not raised but
-    collected: ``report.errors`` would make a run fail or lose a site, ``report.warnings`` are likely mistakes;
-    ``report.ready`` says whether there are no errors. Each finding says what to do.
+    Parameters
+    ----------
+    method: a method, its class or its name
+        As in `fedgeom.run`.
+    sites: a list of `SiteData`
+        The sites, with different names.
+    policy: a `Policy` or None; None if not given
+        The rules of every site. None: those of `Policy()`.
+    seed: a whole number; 0 if not given
+        As in `fedgeom.run`.
+
+    Returns
+    -------
+    Report
+        Faults are collected, not raised: ``report.errors`` would make a run fail or lose a site, ``report.warnings``
+        are likely mistakes, ``report.ready`` says whether there are no errors. Each finding says what to do.
     """
     return check_aligned(as_method(method), sites, policy, seed=seed).report
 

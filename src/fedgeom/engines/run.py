@@ -257,20 +257,50 @@ def run(
 ) -> Run:
     """Run ``method`` over ``sites``, all in this process, through the same bytes as on a network.
 
-    ``method`` is a method with its settings, or, for the default settings, its class or name (``fedgeom methods``).
-    ``engine`` names what carries the questions; "flower-loopback" encodes them as a deployment does. ``policy`` holds
-    for every site; ``record`` names a folder to write the run to; ``watch`` is told of each question and answer;
-    ``interfere(site, request)`` may return a reason to lose a site; ``n_jobs`` processes answer for the sites, side by
-    side; with ``network``, `Run.timing` tells how long the run would take on such a network. The same seed gives the
-    same model, always; keys and masks are new each time. ``chosen`` is for the record, as are ``writers``
-    ("tensorboard", "mlflow"); with ``checked``, from `check_aligned` with the same arguments, tables are not looked at.
+    The same seed gives the same model, always; keys and masks are new each time.
 
-    With ``holdout=0.25``, each site keeps a quarter of its rows aside, class by class, and the model is tested there:
-    ``run.evaluation`` has the figures, beside simple rivals.
+    Parameters
+    ----------
+    method: a method, its class or its name
+        A class or a name (``fedgeom methods`` lists them) stands for the default settings.
+    sites: a list of `SiteData`
+        The sites, with different names.
+    seed: a whole number; 0 if not given
+        Draws everything that learning leaves to chance.
+    engine: text; "embedded" if not given
+        What carries the questions; "flower-loopback" encodes them as a deployment does.
+    holdout: a share, a `Holdout` or None; None if not given
+        The share of its rows that each site keeps aside, class by class. The model is tested there:
+        ``run.evaluation`` has the figures, beside simple baselines.
+    policy: a `Policy` or None; None if not given
+        The rules of every site. None: those of `Policy()`.
+    record: a path or None; None if not given
+        The folder to write the run to.
+    resumable: true or false; false if not given
+        Keep in ``record``, until the run is finished, what it takes to go on after the process died. This includes
+        the sites' secrets, so it is only for sites that are simulated here.
+    resume: true or false; false if not given
+        Go on with the run in ``record``, given the same method, sites and seed. The model is the one it would have
+        been. Without a run there, a resumable one begins.
+    watch: a function of an event, or None; None if not given
+        Called with each question and answer.
+    interfere: a function of a site's name and a request, or None; None if not given
+        Returns a reason to lose the site, or None.
+    n_jobs: a whole number of at least 1; 1 if not given
+        How many processes answer for the sites, side by side.
+    network: a `SimulatedNetwork` or None; None if not given
+        With one, ``run.timing`` tells how long the run would take on such a network.
+    writers: a list of names; none if not given
+        What also records the run: "tensorboard", "mlflow".
+    chosen: text; empty if not given
+        A note for the record on how the method was chosen.
+    checked: the result of `check_aligned` or None; None if not given
+        With it, made with the same arguments, tables are not checked again.
 
-    ``resumable`` keeps in the record, until the run is finished, what it takes to go on after the process died: with
-    the secrets of the sites, so only for sites that are simulated here. ``resume`` goes on with the run in ``record``,
-    given the same method, sites and seed; the model is the one it would have been. No run yet: a resumable one begins.
+    Returns
+    -------
+    Run
+        The model, the ledger of all messages, metrics, and what each site keeps to itself.
     """
     method, seed = as_method(method), operator.index(seed)
     if holdout is not None:
@@ -316,7 +346,7 @@ def _kinds(method: Method, found: CheckedSites) -> tuple[Kind, ...]:
 
 
 def _odd(report: Report) -> list[RunWarning]:
-    """Return what was found before a run; what concerns names is logged too: whoever watches can still stop it."""
+    """Return the warnings from before the run; those on label names are logged at once: a run can be stopped."""
     for finding in report.warnings:
         if finding.topic == NAMES:
             logger.warning("%s", warning_of(finding))

@@ -252,7 +252,7 @@ class Coordinator:
         self._tell(kind, name, "lost", reason)
 
     def _welcome(self, kind: str, name: str) -> None:
-        """Count a site as back once it answers again what it had missed: one that only takes the model is not."""
+        """Mark a site as returned when it answers the kinds that it missed; taking the model alone does not count."""
         owed = self._owed.get(name, set())
         owed.discard(kind)
         if not owed and name in self.lost:

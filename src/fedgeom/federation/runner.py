@@ -59,8 +59,8 @@ class SiteRunner:
         ask on until the refusals told the data. What nobody expected (any other exception) may depend on the data as
         well, so it ends the same way. When the steward has revoked the approval, it leaves, too.
 
-        ``begin`` is called before the work: before the question is even decoded, but for an invitation, which is asked
-        again and again while the site waits, not before it is admitted.
+        ``begin`` is called before the question is decoded; for an invitation, which is repeated while the site waits,
+        after admission.
         """
         frame = unpack(request, limit=self.identity.policy.max_message_bytes)
         try:

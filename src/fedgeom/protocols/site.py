@@ -292,8 +292,8 @@ class SummingSite(Site[Mem]):
     def _take_once(self, question: Question) -> None:
         """Refuse a question that differs from the one of its kind, and round, that was answered before.
 
-        Whoever may ask as often as he likes learns more than the terms say, be it from answers or from refusals. The
-        same again is answered, with the same: a coordinator that died did not hear it.
+        Repeated variants of a question would leak more than the terms say, by answers or by refusals. The same question
+        gets the same answer again: a coordinator that died did not receive it.
         """
         numbers = [str(getattr(question, name)) for name in ("round", "wave", "number") if hasattr(question, name)]
         key, asked = " ".join([question.kind, *numbers]), hash_asked(question)

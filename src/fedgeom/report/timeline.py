@@ -1,4 +1,4 @@
-"""The conversation of a run, grouped: an exchange is a question with what its sum takes, and rounds come once."""
+"""Messages of a run, grouped into the steps of the protocol; repeated rounds are shown once."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """In front of Flower's HTTP interface: polls that find nothing are held until there is something, small parts of
 messages travel with them.
 
-Every request goes to Flower's own application first, which says who is who and what he may do. Only a poll that it
+Flower's own application authenticates and authorises every request first. Only a poll that it
 answered, with nothing, is held, and is put to it again when a message for it has come: who is not let in
 waits nowhere. Requests without our headers, such as those of Flower's own nodes, pass as they are.
 """
@@ -90,7 +90,7 @@ class WaitingRoom:
     def admit(self, caller: str, waiter: Waiter) -> bool:
         """Let a caller who has proved who he is wait; say whether there is room for him.
 
-        Who was in already has come again, over another line: the poll from before ends.
+        A new poll replaces the caller's previous one.
         """
         before = self._callers.get(caller)
         if before is waiter:

@@ -327,7 +327,7 @@ def shorten_requests() -> bool:
 
 
 def look_up_at_once() -> bool:
-    """Let what only has to be returned be returned without a thread; say whether that can be done."""
+    """Run trivial dependencies of FastAPI without a thread; return whether this can be done."""
     return replace(flower.LINK_THREADS, by=at_once_if_quick)
 
 

@@ -55,8 +55,9 @@ MOST_SPECIMEN_COLUMNS = 64
 
 @dataclass(frozen=True, kw_only=True)
 class Ellipses(EllipseSettings, Method):
-    """Sites send a Gaussian for each class; the coordinator matches them and tells the classes apart.
+    """For sites that name classes in their own words: one exchange of averages and spreads of each class.
 
+    Sites send a Gaussian for each class; the coordinator matches them and tells the classes apart.
     Sites may call their classes as they like (``names="own"``), may lack some, and may have words at different depth
     (``depth="mixed"``). The coordinator learns count, mean and covariance of each class of each site, grouped by site,
     but not whose. Works in any dimension. Where one word means one thing everywhere

@@ -67,8 +67,9 @@ MOST_CROWDED = 0.05
 
 @dataclass(frozen=True, kw_only=True)
 class Hulls(HullSettings, Method):
-    """Sites send the quantised convex hulls of their classes; the coordinator trains an SVM on them.
+    """For sites that name classes in their own words: one exchange of the rounded outlines of each class.
 
+    Sites send the quantised convex hulls of their classes; the coordinator trains an SVM on them.
     Sites may call their classes as they like (``names="own"``), and may lack some. What the coordinator learns is the
     set of quantised hulls, grouped by site but not attributed to one. Where one word means one thing everywhere
     (``names="shared"``), it learns the words and the corners of each, and no longer which corners are of one site.

@@ -133,8 +133,9 @@ def _to_partners(names: tuple[str, ...], size: int, *, begins: bool) -> Bytes:
 
 @dataclass(frozen=True, kw_only=True)
 class HyperFed(HyperFedSettings, Algorithm):
-    """A network trained towards fixed prototypes in the Poincaré ball, and consistent aggregation (Liao et al. 2023).
+    """For sites that lack some classes: a network with a fixed point for each class (Liao et al. 2023).
 
+    A network is trained towards fixed prototypes in the Poincaré ball; updates are aggregated consistently.
     Needs torch; the secure comparison of updates needs seal-python. `published` is the paper's own setting, `measured`
     what did best when measured.
     """

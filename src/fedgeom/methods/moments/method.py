@@ -33,8 +33,9 @@ from fedgeom.protocols.secure_sum.rules import GroupDraw, GroupSum
 
 @dataclass(frozen=True, kw_only=True)
 class Moments(MomentsSettings, Method):
-    """Sites add up per-class counts, sums and squares; a Gaussian or a centroid per class classifies.
+    """For a quick first result with shared class names: one sum of averages and spreads of each class.
 
+    Sites add up per-class counts, sums and squares; a Gaussian or a centroid per class classifies.
     Needs the same label names everywhere (see `Hulls` when sites use their own). Works in any dimension.
     """
 

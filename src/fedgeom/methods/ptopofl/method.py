@@ -207,8 +207,9 @@ class TopoTrainingLoop(TrainingLoop):
 
 @dataclass(frozen=True, kw_only=True)
 class PTopoFL(TopoSettings, Algorithm):
-    """Sites are clustered, clusters average their models, and clusters lean on each other (Algorithm 1).
+    """For sites of several kinds: those whose data have a similar shape train a model together.
 
+    Sites are clustered, clusters average their models, and clusters lean on each other (Algorithm 1).
     Every part can be switched off or replaced. `published` is the paper's own setting.
     """
 

@@ -76,7 +76,7 @@ class FeatureContext:
 
 
 class BufferedContext(FeatureContext):
-    """A ground whose products stand in one array, which the next ones write over: for features that are used at once.
+    """A context that reuses one output buffer, for features that are used at once.
 
     An array of so many rows and features is memory that the system has to clear each time that it is asked for.
     """

@@ -50,8 +50,9 @@ from fedgeom.protocols.secure_sum.messages import SumResult
 
 @dataclass(frozen=True, kw_only=True)
 class Ridge(RidgeSettings, Method):
-    """Sites add up products of features; one linear system gives what ridge on all rows in one place would give.
+    """For tables or images with shared class names: the model of all rows in one place, quickly.
 
+    Sites add up products of features; one linear system gives what ridge on all rows in one place would give.
     How rows are spread over the sites makes no difference. Needs the same label names everywhere. Tables: "linear",
     "fourier" or "binned" features; images: ``Ridge(features="conv", shape=(28, 28, 1))`` on rows of their cells.
     """

@@ -138,7 +138,7 @@ class SolutionMemory(msgspec.Struct, kw_only=True):
         if number == self.checked - 1:
             return False
         if self.weights is None or number != self.checked or number >= parts:
-            raise ProtocolError(f"part {number} of the sum does not come next")
+            raise ProtocolError(f"unexpected part {number} of the sum; expected part {self.checked}")
         if round != first + number:
             raise ProtocolError(f"this is not part {number} of the sum")
         return True
@@ -401,8 +401,9 @@ class RidgeSite(SummingSite[RidgeMemory]):
 
     def _check_stage(self, asked: type[SumQuestion]) -> None:
         planned, taken = self.joining.memory.sums, self.memory.fit.taken
-        if planned[planned.index(SumRidgeColumns.kind) + taken] != asked.kind:
-            raise ProtocolError("the sum that is asked for does not come next")
+        expected = planned[planned.index(SumRidgeColumns.kind) + taken]
+        if asked.kind != expected:
+            raise ProtocolError(f"unexpected sum {asked.kind!r}; expected {expected!r}")
 
     @answers(TakeSolution)
     def take_solution(self, ask: TakeSolution) -> SolutionTaken:

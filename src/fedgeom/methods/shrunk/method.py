@@ -33,8 +33,9 @@ from fedgeom.protocols.cohort import join
 
 @dataclass(frozen=True, kw_only=True)
 class Shrunk(ShrunkSettings, Method):
-    """Logistic regression with a joint direction, personal models around it, and a shared choice.
+    """For small sites whose patients differ: a logistic regression for each that leans on a joint one.
 
+    Logistic regression with a joint direction, personal models around it, and a shared choice.
     Joint: w = argmin Σ_k ℓ_k(w) + α/2·‖w‖², ℓ_k with the site's own intercept. Personal: argmin ℓ_k(v) + λ/2·‖v − w‖².
     More than two classes: each against all others, in the same sums.
     How much to regularise (α) and how far to go one's own way (λ) is decided by cross-validation; the sites add up

@@ -188,7 +188,7 @@ class Comparisons(Steps):
 
     settings: XclpSettings
     rows: Mapping[str, int]
-    """How many rows each of the sites has that are compared; 0: nobody knows."""
+    """How many rows each of the sites has that are compared; 0: unknown."""
     round: int = 0
     bound: str = ""
     """What decides it, where the sites' tables are not known."""

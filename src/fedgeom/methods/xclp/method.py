@@ -30,8 +30,9 @@ MANY_ROWS = 400
 
 @dataclass(frozen=True, kw_only=True)
 class XCLP(XclpSettings, Method):
-    """Sites compare their rows in secret, the coordinator builds a graph, and labels spread over it.
+    """For rows of which few have a label: labels spread to similar rows, also of other sites.
 
+    Sites compare their rows in secret, the coordinator builds a graph, and labels spread over it.
     A site's labels never leave it, and only it learns the labels of its own rows. The coordinator learns the
     angles between all rows: see docs/xclp.md for what that reveals, and ``flip_probability`` to blur it.
     """

@@ -90,8 +90,9 @@ DRAWN = "which sites are drawn, whether they have labels, and when patience ends
 
 @dataclass(frozen=True, kw_only=True)
 class XCLPTraining(XclpTrainingSettings, Algorithm):
-    """Federated training on rows of which few have a label (FedAvg+XCLP, Algorithm 2; Scott et al. 2024).
+    """For networks where few rows have a label: others get one from similar rows (Scott et al. 2024).
 
+    FedAvg+XCLP, Algorithm 2.
     Rows without a label have -1, None, NaN or "" in its place, as for `XCLP`. ``labels`` says where they get one:
     "xclp", or the baselines "site", "network" and "none". `published` is the paper's own setting.
     """

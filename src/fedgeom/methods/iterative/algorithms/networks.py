@@ -22,8 +22,9 @@ from fedgeom.protocols.fixed_point import Packing
 
 @dataclass(frozen=True, kw_only=True)
 class Moon(Algorithm):
-    """FedAvg whose sites keep features near the joint model's and away from those of their own before.
+    """For networks at sites whose patients differ: features are kept near the joint model's.
 
+    FedAvg whose sites keep features near the joint model's and away from those of their own before.
     Li, He and Song 2021. Each site keeps its last model for that.
     """
 
@@ -37,8 +38,9 @@ class Moon(Algorithm):
 
 @dataclass(frozen=True, kw_only=True)
 class FedRoD(Algorithm):
-    """Body and generic head learn from a balanced loss and are averaged; a personal head on top learns the site's own.
+    """For networks with two uses: one answer for patients of any site, one for those of each site.
 
+    Body and generic head learn from a balanced loss and are averaged; a personal head on top learns the site's own.
     Chen and Chao 2022, with a linear personal head. The joint model predicts by the generic head, a site's by both.
     """
 
@@ -74,7 +76,7 @@ class FedRoD(Algorithm):
 
 @dataclass(frozen=True, kw_only=True)
 class FedLC(Algorithm):
-    """FedAvg whose sites give rare classes larger margins (Zhang et al. 2022)."""
+    """For networks at sites with few rows of some classes: these get larger margins (Zhang et al. 2022)."""
 
     name: ClassVar[str] = "fedlc"
 
@@ -89,8 +91,9 @@ HEAD = "head.weight"
 
 @dataclass(frozen=True, kw_only=True)
 class SphereFed(Algorithm):
-    """FedAvg of the body under a fixed orthonormal head, with the squared error of cosines (Dong et al. 2022).
+    """For networks at sites that lack some classes: the last layer is fixed (Dong et al. 2022).
 
+    FedAvg of the body under a fixed orthonormal head, with the squared error of cosines.
     With ``calibration`` the last round trains nothing: sites add products of their features up, ZᵀZ and ZᵀY of
     normalised Z, and the head becomes the one of least squares over all rows, (ZᵀZ + λ·tr(ZᵀZ)/d·I)⁻¹ZᵀY. Sums
     are then at 64 bits.
@@ -166,8 +169,9 @@ PARTS = ("prototypes", "counts")
 
 @dataclass(frozen=True, kw_only=True)
 class FedProto(Algorithm):
-    """A class's prototype is the mean feature of all its rows; each site's network is pulled towards the prototypes.
+    """For sites that keep their networks to themselves: only the mean feature of each class is shared.
 
+    A class's prototype is the mean feature of all its rows; each site's network is pulled towards the prototypes.
     Tan et al. 2022: C_c = Σ_k Σ_{rows of c} z / Σ_k n_kc, by one secure sum. Networks stay at the sites: the joint one
     is untrained, use ``run.model.for_site(run.local[site])``.
     """

@@ -16,7 +16,10 @@ from fedgeom.methods.iterative.tree import State, Tree
 
 @dataclass(frozen=True, kw_only=True)
 class FedAvgM(PrivateTraining, Algorithm):
-    """m ← βm + (mean − w), w ← w + η·m (Hsu, Qi and Brown 2019)."""
+    """For sites whose patients differ: FedAvg with momentum at the coordinator (Hsu, Qi and Brown 2019).
+
+    m ← βm + (mean − w), w ← w + η·m.
+    """
 
     name: ClassVar[str] = "fedavgm"
 
@@ -72,7 +75,10 @@ class AdaptiveStep:
 
 @dataclass(frozen=True, kw_only=True)
 class FedAdam(AdaptiveStep, PrivateTraining, Algorithm):
-    """Reddi et al. 2021, Algorithm 2: m ← β₁m + (1 − β₁)Δ, v ← β₂v + (1 − β₂)Δ², x ← x + η·m/(√v + τ)."""
+    """For models that FedAvg trains slowly: adaptive steps at the coordinator, by Adam (Reddi et al. 2021).
+
+    Algorithm 2: m ← β₁m + (1 − β₁)Δ, v ← β₂v + (1 − β₂)Δ², x ← x + η·m/(√v + τ).
+    """
 
     name: ClassVar[str] = "fedadam"
 
@@ -83,7 +89,10 @@ class FedAdam(AdaptiveStep, PrivateTraining, Algorithm):
 
 @dataclass(frozen=True, kw_only=True)
 class FedYogi(AdaptiveStep, PrivateTraining, Algorithm):
-    """FedAdam with Yogi's moment: v ← v − (1 − β₂)·Δ²·sign(v − Δ²)."""
+    """For models that FedAvg trains slowly: adaptive steps at the coordinator, by Yogi (Reddi et al. 2021).
+
+    FedAdam with Yogi's moment: v ← v − (1 − β₂)·Δ²·sign(v − Δ²).
+    """
 
     name: ClassVar[str] = "fedyogi"
 
