@@ -235,10 +235,12 @@ def _same_everywhere(data: Sequence[SiteData], facts: Mapping[str, TableFacts]) 
 def _not_measured(data: Sequence[SiteData], facts: Mapping[str, TableFacts]) -> list[Finding]:
     """Find columns that vary everywhere but at one site, which does not seem to have measured them."""
     every = [facts[site.name] for site in data]
-    constant, found = np.array([one.constant for one in every]), list[Finding]()
+    constant = np.array([one.constant for one in every])
+    found = list[Finding]()
     if not constant.any():
         return []
-    zeros, rows = np.array([one.zeros for one in every]), np.array([one.rows for one in every])
+    zeros = np.array([one.zeros for one in every])
+    rows = np.array([one.rows for one in every])
     for at, site in enumerate(data if len(data) > 1 else ()):
         others = np.arange(len(data)) != at
         usually_zero = zeros[others].sum(axis=0) > RARE * rows[others].sum()

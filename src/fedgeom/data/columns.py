@@ -30,7 +30,8 @@ def kinds_of(tables: Sequence[TableFacts]) -> tuple[Kind, ...]:
     whole = np.all([one.whole for one in tables], axis=0)
     if not whole.any():
         return tuple("number" for _ in whole)
-    low, high = np.min([one.low for one in tables], axis=0), np.max([one.high for one in tables], axis=0)
+    low = np.min([one.low for one in tables], axis=0)
+    high = np.max([one.high for one in tables], axis=0)
     rows = np.sum([one.finite for one in tables], axis=0)
     # Where molecules are counted, a rare one is 0 or 1 everywhere and no flag.
     counted = any(kind_of(one) == "counts" for one in tables)
@@ -90,9 +91,13 @@ def check_kinds(rows: Floats, names: Sequence[str], kinds: Sequence[Kind], where
 def _check_counts(rows: Floats, names: Sequence[str], kinds: Sequence[Kind], where: str) -> None:
     """Refuse counts where logarithms were learnt, and logarithms where counts were."""
     broken = [at for at, kind in enumerate(kinds) if kind == "number"]
-    asked, found, learnt = broken, "counts", "fractions"
+    asked = broken
+    found = "counts"
+    learnt = "fractions"
     if not broken:
-        asked, found, learnt = list(range(len(kinds))), "logarithms", "whole numbers"
+        asked = list(range(len(kinds)))
+        found = "logarithms"
+        learnt = "whole numbers"
     if len(asked) < MANY_COLUMNS or kind_of(TableFacts.of_table(rows[:, asked], where)) != found:
         return
     raise InputError(
@@ -211,7 +216,8 @@ def in_order(table: Any, wanted: Sequence[str], where: str = "X", names: Sequenc
 
 def _numbers(rows: npt.NDArray[Any], names: Sequence[str], where: str) -> npt.NDArray[np.float64]:
     """Return cells of any kind as numbers, NaN where they are empty; refuse columns that hold text, by name."""
-    found, words = np.empty(rows.shape), list[str]()
+    found = np.empty(rows.shape)
+    words = list[str]()
     for at, name in enumerate(names):
         try:
             found[:, at] = numbers(rows[:, at])

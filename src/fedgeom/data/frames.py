@@ -75,7 +75,8 @@ def _numbers(source: Any, wanted: list[str], label: str | None, also: Sequence[s
     X = np.empty((rows, len(wanted)), np.float32 if small else np.float64)
     width = max(PIECE // max(8 * rows, 1), 1)
     for left in range(0, len(wanted), width):
-        some, top = wanted[left : left + width], 0
+        some = wanted[left : left + width]
+        top = 0
         for batch in source.read(some, use_threads=False).to_batches(BATCH):
             for at, name in enumerate(some, start=left):
                 X[top : top + batch.num_rows, at] = batch.column(name).to_numpy(zero_copy_only=False)

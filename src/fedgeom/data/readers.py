@@ -42,7 +42,8 @@ def read_npz(file: Path, label: str | None, columns: Columns | None, *, also: Se
                 raise InputError(
                     f"{file} has no key {wanted!r}; its keys are {listed(keys)}{'.' if hint else ''}{hint}"
                 )
-        X, along = archive[key], {one: archive[one] for one in (label, *also) if one is not None}
+        X = archive[key]
+        along = {one: archive[one] for one in (label, *also) if one is not None}
     except (OSError, ValueError, EOFError, AttributeError) as error:
         if isinstance(error, InputError):
             raise

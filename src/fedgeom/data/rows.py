@@ -66,7 +66,8 @@ def _of_process() -> int | None:
         return None
     found = []
     for limit, field in ((resource.RLIMIT_DATA, "VmData:"), (resource.RLIMIT_AS, "VmSize:")):
-        most, used = resource.getrlimit(limit)[0], _field(Path("/proc/self/status"), field)
+        most = resource.getrlimit(limit)[0]
+        used = _field(Path("/proc/self/status"), field)
         if most != resource.RLIM_INFINITY and used is not None:
             found.append(max(most - used, 0))
     return min(found) if found else None
@@ -150,7 +151,8 @@ def no_gaps(rows: Rows) -> bool:
 
     A sum is finite only where all numbers are, and costs a tenth of looking at each.
     """
-    cells, full = rows.data if is_sparse(rows) else rows, _FULL.get()
+    cells = rows.data if is_sparse(rows) else rows
+    full = _FULL.get()
     if cells.dtype.kind != "f":
         return True
     known = None if full is None else full.get(id(cells))

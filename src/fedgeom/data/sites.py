@@ -147,12 +147,14 @@ class FromTables:
         if rows is not None:
             chosen = np.atleast_1d(np.asarray(rows))
             try:
-                site, owner = site.take(chosen), None if owner is None else owner[chosen]
+                site = site.take(chosen)
+                owner = None if owner is None else owner[chosen]
             except IndexError as error:
                 raise InputError(f"{where} has {len(site)} rows; `rows` does not fit: {error}") from error
         if drop_unlabelled and not site.has_label.all():
             kept = site.has_label
-            site, owner = site.take(kept), None if owner is None else owner[kept]
+            site = site.take(kept)
+            owner = None if owner is None else owner[kept]
         if len(site) == 0:
             raise InputError(f"{where} has no {'labelled ' if drop_unlabelled else ''}rows")
         for column, values in ((group, site.groups), (by, owner)):
@@ -249,10 +251,12 @@ class SiteData(FromTables):
         name = str(name)  # NumPy's texts cannot travel
         if not is_name(name):
             raise InputError(f"a site's name is one line without control characters; {name!r} was given")
-        given, where = table if X is None else X, f"site {name!r}"
+        given = table if X is None else X
+        where = f"site {name!r}"
         if given is None or y is None:
             raise InputError(f"{where}: wanted rows X and one label per row, y: SiteData(name, X, y)")
-        rows, labels = as_rows(given, where), np.asarray(y)
+        rows = as_rows(given, where)
+        labels = np.asarray(y)
         n = rows.shape[0]
         if labels.shape != (n,):
             raise InputError(f"{where}: {n} rows but labels of shape {labels.shape}; wanted one label per row")

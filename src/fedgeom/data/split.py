@@ -61,7 +61,8 @@ def split(
     >>> [site.name for site in split([[0.0], [1.0], [2.0]], [0, 1, 1], by=["anna", "bob", "anna"])]
     ['anna', 'bob']
     """
-    table, labels = as_rows(X, "site 'the whole set'"), np.asarray(y)
+    table = as_rows(X, "site 'the whole set'")
+    labels = np.asarray(y)
     rows = table.shape[0]
     if len(labels) != rows:
         raise InputError(f"{rows} rows but {len(labels)} labels were given")
@@ -211,7 +212,8 @@ def _by_group(site: SiteData, share: float, rng: np.random.Generator, keep: int,
     rows = table.sum(axis=0)
     wanted = np.array([_wanted(int(n), share, keep, few) for n in rows], int)
     most = np.minimum(np.maximum(wanted, rows // 2), np.maximum(rows - keep, 0))
-    chosen, order = np.zeros(len(table), bool), rng.permutation(len(table))
+    chosen = np.zeros(len(table), bool)
+    order = rng.permutation(len(table))
     for label in np.argsort(rows, kind="stable"):
         for one in order[table[order, label] > 0]:
             taken = table[chosen].sum(axis=0)

@@ -109,7 +109,8 @@ class Journal:
         lines, end = self._lines(start)
         working = _last_begun(lines)
         if working is not None:
-            end, lines = lines[working][1], lines[:working]
+            end = lines[working][1]
+            lines = lines[:working]
         return [entry for entry, _ in lines], end
 
     def _lines(self, start: int) -> tuple[list[tuple[LocalEntry, int]], int]:

@@ -134,7 +134,9 @@ def choose(
             federation
         )  # names make no difference to it; that it cannot match them is said where it is built
     names, why = _names(path, federation, sites)
-    method, added, suits = federation.method, dict[str, Any](), ""
+    method = federation.method
+    added = dict[str, Any]()
+    suits = ""
     prepared = bool(federation.prepare)
     in_disc = not prepared and all(
         site.shape[1] == 2 and bool((np.linalg.norm(site.X, axis=1) < 1).all()) for site in sites
@@ -145,7 +147,9 @@ def choose(
             found = with_few_features(
                 found, policy or Policy(), _learnt_rows(federation, sites), _width(federation, sites)
             )
-        method, added, suits = found.method, dict(found.settings), found.reason
+        method = found.method
+        added = dict(found.settings)
+        suits = found.reason
     elif not method:
         method = _for_own(federation.parameters)
         if method == FOR_OWN and in_disc:

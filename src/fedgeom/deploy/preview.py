@@ -88,8 +88,10 @@ def reasons_to_refuse(folder: SiteFolder, federation: Path) -> list[str]:
 
 def preview(folder: SiteFolder, federation: Path, *, sites: int | None = None, seed: int = 0) -> Preview:
     """Rehearse a federation file at a site; ``sites`` is how many sites are assumed in all."""
-    config, plan = folder.config(), read_federation(federation)
-    method, policy = build_method(federation, plan), config.policy
+    config = folder.config()
+    plan = read_federation(federation)
+    method = build_method(federation, plan)
+    policy = config.policy
     count = sites if sites is not None else usual_number(folder, plan)
     if count < max(policy.min_cohort, 2):
         raise InputError(
@@ -156,7 +158,8 @@ def drawn(own: SiteData, rng: np.random.Generator, name: str) -> SiteData:
 def perturbed(own: SiteData, rng: np.random.Generator, name: str) -> SiteData:
     """Return a phantom site: the site's own rows, moved a little, no farther out than its farthest."""
     X = own.X + SHAKE * own.X.std(axis=0) * rng.standard_normal(own.X.shape)
-    norms, farthest = np.linalg.norm(X, axis=1), float(np.linalg.norm(own.X, axis=1).max(initial=0.0))
+    norms = np.linalg.norm(X, axis=1)
+    farthest = float(np.linalg.norm(own.X, axis=1).max(initial=0.0))
     X *= (np.minimum(norms, farthest) / np.where(norms > 0, norms, 1.0))[:, None]  # the disc has an edge
     return replace(own, name=name, table=X)
 
@@ -173,7 +176,8 @@ class _RecordingEngine:
     """An engine that notes what one site is asked."""
 
     def __init__(self, inner: EmbeddedEngine, site: str):
-        self.inner, self._site = inner, site
+        self.inner = inner
+        self._site = site
         self.heard: list[bytes] = []
 
     @property

@@ -40,7 +40,8 @@ def limit_memory(megabytes: int) -> None:
     files that cost nothing.
     """
     if megabytes and memory_can_be_limited():
-        wanted, (_, hard) = megabytes * 2**20, resource.getrlimit(resource.RLIMIT_DATA)
+        wanted = megabytes * 2**20
+        _, hard = resource.getrlimit(resource.RLIMIT_DATA)
         most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         resource.setrlimit(resource.RLIMIT_DATA, (most, most))
 

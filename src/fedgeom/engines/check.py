@@ -106,7 +106,8 @@ def memory_findings(data: Sequence[SiteData], sizes: MessageSizes | None) -> lis
     tables = [8 * len(site) * site.shape[1] for site in data]
     largest = 0 if sizes is None else sizes.largest
     unmade = sum(dense_bytes(site.table) for site in data if "X" not in vars(site))
-    needed, free = unmade + 2 * max(tables) + (len(data) + 6) * largest, free_memory()
+    needed = unmade + 2 * max(tables) + (len(data) + 6) * largest
+    free = free_memory()
     if sum(tables) + needed < ANNOUNCED * 16 and (free is None or needed < free):
         return []
     held = f"the tables take {_size(sum(tables))} of memory, and a run here about {_size(needed)} more"
@@ -193,7 +194,8 @@ def check_aligned(
     facts = {site.name: TableFacts.of(site) for site in data}
     for site in data:
         findings += inspect_table(site, facts[site.name])
-    rules, fits = policy or Policy(), not _stops(findings)
+    rules = policy or Policy()
+    fits = not _stops(findings)
     counted = summaries(given, [facts[site.name] for site in data])
     if fits:
         findings += compare_tables(data, facts)
@@ -331,7 +333,8 @@ def _cohort_findings(method: Method, data: Sequence[SiteData], policy: Policy) -
 
 def _site_findings(method: Method, data: Sequence[SiteData], policy: Policy | None, seed: int) -> list[Finding]:
     """Let every site look at its own table, and at the rows that are left to learn from, as it does when it joins."""
-    engine, found = EmbeddedEngine(method, data, policy=policy), list[Finding]()
+    engine = EmbeddedEngine(method, data, policy=policy)
+    found = list[Finding]()
     for name, runner in engine.runners.items():
         collector = Collector(name)
         with collector.take():

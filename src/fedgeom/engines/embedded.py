@@ -68,7 +68,8 @@ class EmbeddedEngine:
             for site in sites
         }
         self.memories: MutableMapping[str, bytes] = {} if memories is None else memories
-        self._interfere, self._n_jobs = interfere, n_jobs
+        self._interfere = interfere
+        self._n_jobs = n_jobs
         self._workers: Workers | None = None
 
     @property
@@ -112,7 +113,8 @@ class EmbeddedEngine:
         """Stop the workers, where there are any, and take over what their sites remember; forget their agreements."""
         forget_agreements()
         if self._workers is not None:
-            workers, self._workers = self._workers, None
+            workers = self._workers
+            self._workers = None
             self.memories.update({name: memory for name, memory in workers.close().items() if memory})
 
     def results(self, run: bytes, *, models: bool) -> dict[str, SiteResult]:

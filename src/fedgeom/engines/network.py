@@ -96,7 +96,9 @@ class NetworkEngine:
     """Wraps an engine and keeps the clock of a simulated network."""
 
     def __init__(self, inner: EmbeddedEngine, network: SimulatedNetwork):
-        self._inner, self._network, self.timing = inner, network, Timing()
+        self._inner = inner
+        self._network = network
+        self.timing = Timing()
         self._rng = np.random.default_rng(network.seed)
         names = sorted(inner.names)
         slow = self._rng.permutation(len(names))[: round(network.stragglers * len(names))]
@@ -117,7 +119,8 @@ class NetworkEngine:
 
     def deliver(self, requests: Mapping[str, bytes]) -> Iterator[tuple[str, Buffer | Lost]]:
         """Yield the answers of the inner engine; those that a network would have lost, or brought too late, as lost."""
-        network, clock = self._network, _Clock(self._network, self._rng)
+        network = self._network
+        clock = _Clock(self._network, self._rng)
         self.timing.coordinator += max(time.process_time() - self._since, 0.0) if network.speed < math.inf else 0.0
         dropped = {name for name in requests if self._rng.random() < network.dropouts}
         for name in dropped:
@@ -149,7 +152,8 @@ class _Clock:
     """The time that one question takes; requests leave one after the other, and answers are read as they arrive."""
 
     def __init__(self, network: SimulatedNetwork, rng: np.random.Generator):
-        self._network, self._rng = network, rng
+        self._network = network
+        self._rng = rng
         self._sent = 0.0
         """When the last request has left the coordinator."""
         self._arrivals: list[tuple[float, int, str]] = []
@@ -192,9 +196,11 @@ class _Clock:
 
     def asked(self, kind: str, sites: int) -> TimedQuestion:
         """Return how long all took: answers are read over the coordinator's line in the order in which they come."""
-        end, slowest = 0.0, ""
+        end = 0.0
+        slowest = ""
         for at, up, name in sorted(self._arrivals):
-            end, slowest = max(end, at) + 8 * up / self._network.coordinator, name
+            end = max(end, at) + 8 * up / self._network.coordinator
+            slowest = name
         total = sum(up for _, up, _ in self._arrivals)
         seconds = max(end, self._longest) + self._network.overhead
         return TimedQuestion(kind, sites, self._lost, self._down, total, seconds, slowest)

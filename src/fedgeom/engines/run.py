@@ -69,9 +69,11 @@ def update_method(method: Method, run: Run) -> RidgeUpdate:
     """Return the method that updates a run; refuse runs that cannot be updated."""
     if not isinstance(method, Ridge | RidgeUpdate):
         raise InputError(f"a run of {method.name!r} cannot be updated; wanted Ridge(updatable=True), or run anew")
-    model, shared = run.model, {one.name: getattr(method, one.name) for one in fields(RidgeSettings)}
+    model = run.model
+    shared = {one.name: getattr(method, one.name) for one in fields(RidgeSettings)}
     shared |= {"classes": tuple(model.names), "personal": False, "prepare": None}
-    features, classes = len(model.weights) - 1, len(model.names)
+    features = len(model.weights) - 1
+    classes = len(model.names)
     at = starts(features, classes)
     lengths = [int(at[last] - at[first]) for first, last in gram_parts(method, features, classes)]
     before = Statistics.of(run.artifacts, lengths)
@@ -91,7 +93,8 @@ def update(
         raise InputError(
             "no rows were given; wanted some to add or to take out: run.update(added=[…], removed=[…])"
         )
-    updating, changed = update_method(method, run), [prepared(run.model, some) for some in (added, removed)]
+    updating = update_method(method, run)
+    changed = [prepared(run.model, some) for some in (added, removed)]
     sites = change_of(*changed)
     if len(sites) < updating.min_sites:
         raise InputError(
@@ -222,7 +225,8 @@ def check_same(record: str | Path, before: Mapping[str, Any], now: Mapping[str, 
     for name in ("method", "seed", "engine", "sites"):
         if before.get(name) != now.get(name):
             raise InputError(f"the run in {record} has {name} = {before.get(name)!r}; {now.get(name)!r} was given")
-    old, new = before.get("parameters", {}), now.get("parameters", {})
+    old = before.get("parameters", {})
+    new = now.get("parameters", {})
     for name in sorted({*old, *new}):
         if old.get(name) != new.get(name):
             raise InputError(f"the run in {record} has {name} = {old.get(name)!r}; {new.get(name)!r} was given")
@@ -302,7 +306,8 @@ def run(
     Run
         The model, the ledger of all messages, metrics, and what each site keeps to itself.
     """
-    method, seed = as_method(method), operator.index(seed)
+    method = as_method(method)
+    seed = operator.index(seed)
     if holdout is not None:
         method = replace(method, holdout=Holdout.read(holdout, "holdout"))
     if record is None and (resumable or resume or writers):

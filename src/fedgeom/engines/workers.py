@@ -149,7 +149,8 @@ class Workers:
         for process in self._processes:
             process.join(timeout=10)
             process.kill()
-        self._pipes, self._processes = [], []
+        self._pipes = []
+        self._processes = []
         return memories
 
 

@@ -96,7 +96,9 @@ class Coordinator:
         """The identities of the sites, where the coordinator knows them."""
         self._participants = tuple(sorted(participants))
         self._engine = engine
-        self.run, self.method, self.seed = run, method, seed
+        self.run = run
+        self.method = method
+        self.seed = seed
         self.ledger = ledger if ledger is not None else Ledger()
         self.listeners: list[Callable[[Event], None]] = []
         self.lost: dict[str, str] = {}
@@ -120,7 +122,8 @@ class Coordinator:
         """What the sites counted on rows kept aside, summed; None where nothing was tested."""
         self.keepers: list[Callable[[str, bytes], None]] = []
         self.reporters: list[Callable[[Mapping[str, float]], None]] = []
-        self._step, self._kind = 0, ""
+        self._step = 0
+        self._kind = ""
 
     @property
     def names(self) -> tuple[str, ...]:

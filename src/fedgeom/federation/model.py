@@ -164,11 +164,13 @@ class Model(RowNovelty, ABC):
 
     def score(self, X: npt.ArrayLike, y: npt.ArrayLike) -> float:
         """Return the share of rows that `predict` puts into their class y, (rows,)."""
-        found, wanted = self.predict(X), np.asarray(y)
+        found = self.predict(X)
+        wanted = np.asarray(y)
         if found.shape != wanted.shape or not len(found):
             raise InputError(f"{len(found)} rows and labels of shape {wanted.shape} given; wanted a label per row")
         if (found.dtype.kind in "US") != (wanted.dtype.kind in "US"):  # labels 0, 1 are learnt as "0", "1"
-            found, wanted = found.astype(str), wanted.astype(str)
+            found = found.astype(str)
+            wanted = wanted.astype(str)
         return float(np.mean(found == wanted))
 
     @property

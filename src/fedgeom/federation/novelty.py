@@ -103,7 +103,8 @@ class KnownRows:
         ordered = np.sort(np.asarray(scores, np.float64))
         if not len(ordered) or not np.isfinite(ordered).all():
             raise InputError("known rows have no finite scores; wanted rows of the classes that the model knows")
-        n, kept = len(ordered), min(len(ordered), MOST_SCORES)
+        n = len(ordered)
+        kept = min(len(ordered), MOST_SCORES)
         ranks = np.ceil(np.arange(1, kept + 1) * (n + 1) / (kept + 1)).astype(int) - 1
         return cls(ordered[np.minimum(ranks, n - 1)], n, cloud)
 

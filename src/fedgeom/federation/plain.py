@@ -47,9 +47,11 @@ class OpenSites(Coordinator):
     def __init__(self, method: Any, data: Sequence[SiteData], seed: int):
         run = fingerprint(b"plain", str(seed).encode())
         super().__init__(_NoEngine(check_names(data)), run=run, method=method.name, seed=seed)
-        self._type, self._data = type(method), {site.name: site for site in data}
+        self._type = type(method)
+        self._data = {site.name: site for site in data}
         self._site: type[Site[Any]] = method.site.unmasked()
-        nobody, roster = Identity(bytes(KEY_BYTES)), Roster({})
+        nobody = Identity(bytes(KEY_BYTES))
+        roster = Roster({})
         self._identities = {name: SiteIdentity(name, nobody, roster, WITHOUT_LIMITS) for name in self._data}
         self._memories: dict[str, Memory] = {
             name: self._site.memory_type(run=run, method=method.name) for name in self._data
@@ -58,7 +60,9 @@ class OpenSites(Coordinator):
 
     def site(self, name: str) -> Site[Any]:
         """Return a site as it is now; it is built anew for each question, as everywhere."""
-        data, identity, memory = self._data[name], self._identities[name], self._memories[name]
+        data = self._data[name]
+        identity = self._identities[name]
+        memory = self._memories[name]
         made = self._site(data, identity, self.run, memory, self._type)
         made.scratch = self._scratch[name]
         return made

@@ -301,7 +301,9 @@ def reasons_against(policy: Policy, settings: Settings) -> list[str]:
 
 def _about_privacy(policy: Policy, settings: Settings) -> list[str]:
     """Return what a site's policy has against how a run protects rows; the budget of earlier runs is kept elsewhere."""
-    privacy, costs, found = privacy_of(settings), spent_by(settings), []
+    privacy = privacy_of(settings)
+    costs = spent_by(settings)
+    found = []
     if privacy is None and policy.require_privacy:
         found.append("require_privacy = true, but these settings have no privacy")
     if privacy is not None and policy.colluders > privacy.colluders:

@@ -53,7 +53,8 @@ class Picker:
     """Whether columns that the site lacks are empty, instead of an error."""
 
     def __post_init__(self) -> None:
-        own, wanted = self.site.columns, self.wanted.names
+        own = self.site.columns
+        wanted = self.wanted.names
         where = "" if self.site.name == GIVEN else f"site {self.site.name!r}: "
         self.order: npt.NDArray[np.intp] | None = None
         self.codes: dict[int, npt.NDArray[np.float64]] = {}
@@ -283,7 +284,8 @@ class Prepared:
     def blocks(self) -> Iterator[Block]:
         """Yield the rows in order, prepared by all steps."""
         begun, table = self._begun()
-        made, grounds = self.preparation, self.preparation.grounds
+        made = self.preparation
+        grounds = self.preparation.grounds
         picker = Picker(self.site, made.raw, made.fill) if table is None else None
         source = self.site.table if table is None else table
         step = max(1, min(BLOCK_ROWS, BLOCK_CELLS // max(int(source.shape[1]), 1)))
@@ -347,7 +349,8 @@ class Fitting:
         for at, (step, way) in enumerate(zip(self.steps, self._ways, strict=True)):
             if at == len(self.fits):
                 self.fits.append(StepFit())
-            fit, planned = self.fits[at], len(way.sums())
+            fit = self.fits[at]
+            planned = len(way.sums())
             while fit.taken < planned and not way.length(ground, fit):
                 fit.taken += 1
             if fit.taken < planned:
@@ -466,7 +469,8 @@ def own_columns(site: SiteData, steps: Sequence[Step], min_rows: int, *, private
         return SiteColumns(width=site.shape[1], names=site.columns, kinds=bytes(len(site.columns)))
     asked = set(getattr(encoder, "columns", None) or ())
     most = int(getattr(encoder, "max_categories", 0))
-    kinds, counts = bytearray(len(site.columns)), dict[str, dict[str, int]]()
+    kinds = bytearray(len(site.columns))
+    counts = dict[str, dict[str, int]]()
     for at, name in enumerate(site.columns):
         if name in site.categories or name in asked:
             found = _counted(site, at)

@@ -146,7 +146,8 @@ def check_private(settings: Any) -> None:
     privacy = privacy_of(settings)
     if privacy is None:
         return
-    kind, units = type(settings).__name__, settings.private_units
+    kind = type(settings).__name__
+    units = settings.private_units
     if not units:
         raise InputError(
             f"privacy given, but {kind} has no bound on what one row adds to what leaves: leave it out"

@@ -43,7 +43,10 @@ class SiteRunner:
     ):
         if not site.masked:
             raise ContractError(f"{site.__name__} hides nothing: it is for Method.plain, never for an engine")
-        self.site, self.method, self.identity, self._data = site, method, identity, data
+        self.site = site
+        self.method = method
+        self.identity = identity
+        self._data = data
         self.by_reference = False
         """Whether an engine in the same process takes large answers where they stand; otherwise they are bytes."""
         self._scratch: dict[bytes, dict[Any, Any]] = {}
@@ -125,7 +128,8 @@ class SiteRunner:
 
     def _check_approval(self, question: Question, memory: Memory) -> None:
         """Ask what the steward approved: a run is admitted once, on terms that stay, and may be stopped any time."""
-        approvals, run = self.identity.approvals, memory.run
+        approvals = self.identity.approvals
+        run = memory.run
         if isinstance(question, Invitation):
             job = question.job(self.method.name)
             if memory.approved and memory.approved != hash_terms(job):
@@ -137,7 +141,8 @@ class SiteRunner:
         approvals.check(run, self.method.name, memory.approved)
 
     def _remembered(self, run: bytes, memory: bytes | None) -> Memory:
-        kind, method = self.site.memory_type, self.method.name
+        kind = self.site.memory_type
+        method = self.method.name
         try:
             remembered = msgspec.msgpack.decode(memory, type=kind) if memory else kind(run=run, method=method)
         except ValueError as error:

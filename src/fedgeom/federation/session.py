@@ -45,7 +45,9 @@ class ApprovalRetryEngine:
 
     def __init__(self, engine: Engine, invitations: Collection[str], patience: ApprovalTimeout | None = None):
         """Wrap an engine; ``invitations`` are the kinds of the questions to which a site may answer that it waits."""
-        self._engine, self._kinds, self._patience = engine, frozenset(invitations), patience or ApprovalTimeout()
+        self._engine = engine
+        self._kinds = frozenset(invitations)
+        self._patience = patience or ApprovalTimeout()
         self.listener: Callable[[str, str], None] = lambda site, detail: None
         """Told which site waits, and what else is known, whenever that changes."""
         self.waited = 0.0
@@ -62,9 +64,12 @@ class ApprovalRetryEngine:
         A site that waits and cannot be reached for a while still waits: its steward may need days, and machines are
         restarted meanwhile.
         """
-        clock, pause = self._patience.clock, self._patience.first_pause
+        clock = self._patience.clock
+        pause = self._patience.first_pause
         until = clock() + self._patience.seconds
-        asked, details, stood_still = dict(requests), dict[str, str](), 0.0
+        asked = dict(requests)
+        details = dict[str, str]()
+        stood_still = 0.0
         while True:
             held: dict[str, bytes] = {}
             for name, outcome in self._engine.deliver(asked):
@@ -78,11 +83,13 @@ class ApprovalRetryEngine:
                     details[name] = detail
                     self.listener(name, detail)
             self.waited += clock() - stood_still if stood_still else 0.0
-            stood_still, left = clock(), until - clock()
+            stood_still = clock()
+            left = until - clock()
             if not held or left <= 0:
                 break
             self._patience.sleep(min(pause, left))
-            asked, pause = held, min(1.5 * pause, self._patience.longest_pause)
+            asked = held
+            pause = min(1.5 * pause, self._patience.longest_pause)
         for name in held:
             yield name, Lost(self._gave_up(details[name]))
 
@@ -131,7 +138,8 @@ class Transcript:
     """An engine that writes every outcome down, and first answers from what was written before."""
 
     def __init__(self, engine: Engine, path: str | Path):
-        self._engine, self._path = engine, Path(path)
+        self._engine = engine
+        self._path = Path(path)
         self._known: dict[tuple[int, str], TranscriptLine] = {}
         self._over: set[int] = set()
         for line in _read(self._path):
@@ -151,7 +159,8 @@ class Transcript:
     def deliver(self, requests: Mapping[str, bytes]) -> Iterator[tuple[str, Buffer | Lost]]:
         """Yield known outcomes, then new ones, each written down before it is used."""
         self._step += 1
-        step, new = self._step, {}
+        step = self._step
+        new = {}
         for name, request in requests.items():
             line = self._known.get((step, name))
             if line is None:
@@ -214,7 +223,8 @@ def _read(path: Path) -> Iterator[TranscriptLine]:
     """Read what is complete; the entry that was being written when the process died is cut off."""
     if not path.exists():
         return
-    data, at = path.read_bytes(), 0
+    data = path.read_bytes()
+    at = 0
     while at + 8 <= len(data):
         size = int.from_bytes(data[at : at + 8], "big")
         if at + 8 + size > len(data):

@@ -248,7 +248,8 @@ def _names(kind: Any) -> list[str]:
 
 def _fit(name: str, value: Any, kind: Any) -> tuple[bool, Any]:
     """Return whether a value fits a type, and the value as it is kept."""
-    origin, inside = get_origin(kind), get_args(kind)
+    origin = get_origin(kind)
+    inside = get_args(kind)
     if kind is Any:
         return True, value
     if origin in (Union, types.UnionType):
@@ -286,7 +287,8 @@ def _fit_plain(value: Any, kind: Any) -> tuple[bool, Any]:
 
 def wanted(kind: Any) -> str:
     """Say in words what a type allows."""
-    origin, inside = get_origin(kind), get_args(kind)
+    origin = get_origin(kind)
+    inside = get_args(kind)
     if origin in (Union, types.UnionType):
         return " or ".join(wanted(one) for one in inside)
     if hasattr(kind, "__metadata__"):

@@ -189,7 +189,8 @@ class Site(ABC, Generic[Mem]):
         A short question must not cost a site much. So its size has to follow from the question, the terms and what all
         sites know of each other: a refusal that depended on the rows would tell of them.
         """
-        size, most = numbers * each, self.policy.max_message_bytes
+        size = numbers * each
+        most = self.policy.max_message_bytes
         if size > most:
             raise ProtocolError(
                 f"the answer would have {size:,} bytes; the policy of {self.name!r} has max_message_bytes = {most:,}"

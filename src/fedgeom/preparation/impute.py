@@ -28,7 +28,9 @@ from fedgeom.preparation.quantiles import (
     to_deep,
 )
 
-DIRECT, HASHED, LOWEST = 1024, 1024, -64
+DIRECT = 1024
+HASHED = 1024
+LOWEST = -64
 BUCKETS = DIRECT + HASHED
 _MULTIPLIER = np.uint32(2654435761)
 
@@ -50,12 +52,14 @@ def count_frequent(cells: npt.NDArray[Any], there: npt.NDArray[np.bool_], fit: S
 
     cells (rows, columns), 0 where there is none; there (rows, columns).
     """
-    columns, place = cells.shape[1], buckets(cells)
+    columns = cells.shape[1]
+    place = buckets(cells)
     if done == 0:
         flat = (place + BUCKETS * np.arange(columns))[there]
         return np.bincount(flat, minlength=columns * BUCKETS).astype(np.int64)
     inside = there & (place == fit.get("bucket"))
-    keys, found = sort_keys(cells), np.zeros((columns, 1 + ALL_BITS), np.int64)
+    keys = sort_keys(cells)
+    found = np.zeros((columns, 1 + ALL_BITS), np.int64)
     found[:, 0] = inside.sum(axis=0)
     for bit in range(ALL_BITS):
         found[:, 1 + bit] = (inside & ((keys >> np.uint32(bit)) & np.uint32(1) > 0)).sum(axis=0)
@@ -131,7 +135,8 @@ class Impute(Step):
                 there += np.isfinite(as_dense(block)).sum(axis=0)
             return np.concatenate([[len(rows)], there, there > 0]).astype(np.int64)
         kept = fit.get("kept")
-        mean, done = self.strategy == "mean", fit.taken - 1
+        mean = self.strategy == "mean"
+        done = fit.taken - 1
         total = np.zeros(len(kept) if mean else self.length(ground, fit), np.float64 if mean else np.int64)
         for block in rows.blocks():
             # Column by column: sums of a column's numbers side by side are quicker, and more exact.
@@ -149,7 +154,8 @@ class Impute(Step):
     def take(self, ground: FitContext, fit: StepFit, total: Words) -> None:
         """Take which columns can be filled in, then their values."""
         if fit.taken == 0:
-            rows, (there, sites) = total[0].view(np.int64), total[1:].view(np.int64).reshape(2, -1)
+            rows = total[0].view(np.int64)
+            there, sites = total[1:].view(np.int64).reshape(2, -1)
             kept = np.flatnonzero((there >= max(ground.floors[1], 1)) & (sites >= max(ground.floors[0], 1)))
             fit.put(kept=kept.astype(np.int64), there=there[kept], gaps=(there[kept] < rows).astype(np.uint8))
         elif self.strategy == "mean":

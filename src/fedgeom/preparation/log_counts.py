@@ -75,7 +75,8 @@ class LogCounts(Step):
     def transform(self, ground: FitContext, fit: StepFit, block: Block) -> Block:
         """Return a block's logarithms."""
         target = float(fit.get("depth")[0]) if self.target_sum is None else self.target_sum
-        depths, kind = depths_of(block), small_type(block)
+        depths = depths_of(block)
+        kind = small_type(block)
         factors = np.where(depths > 0, target / np.where(depths > 0, depths, 1.0), 1.0)
         if not is_sparse(block):
             return np.log1p(np.asarray(block, kind) * factors.astype(kind)[:, None])

@@ -67,7 +67,8 @@ class PCA(Step):
 
     def length(self, ground: FitContext, fit: StepFit) -> int:
         """Return how many words the next sum has; 0 for the ways that are not taken."""
-        width, exact = ground.columns.width, self._exact(ground)
+        width = ground.columns.width
+        exact = self._exact(ground)
         if fit.taken == 0:
             return DEEP * (1 + 2 * width)
         if fit.taken == 1:
@@ -76,15 +77,19 @@ class PCA(Step):
 
     def summand(self, ground: FitContext, fit: StepFit, rows: PreparedRows) -> npt.NDArray[Any]:
         """Add up columns and squares, products about the joint mean, or these times directions."""
-        width, blocks = ground.columns.width, rows.blocks()
+        width = ground.columns.width
+        blocks = rows.blocks()
         if fit.taken == 0:
-            sums, squares = np.zeros(width), np.zeros(width)
+            sums = np.zeros(width)
+            squares = np.zeros(width)
             for block in blocks:
-                sums, squares = sums + column_sums(block), squares + square_sums(block)
+                sums = sums + column_sums(block)
+                squares = squares + square_sums(block)
             return to_deep(np.concatenate([[len(rows)], sums, squares]), sites=ground.sites)
         if fit.taken == 1:
             found = _products(blocks, width)
-            mean, n = fit.get("mean"), len(rows)
+            mean = fit.get("mean")
+            n = len(rows)
             first = found.first
             found.second -= np.outer(first, mean) + np.outer(mean, first) - n * np.outer(mean, mean)
             vector = found.second[np.triu_indices(width)]
@@ -102,11 +107,13 @@ class PCA(Step):
 
     def take(self, ground: FitContext, fit: StepFit, total: Words) -> None:
         """Take the moments; then the components, or better directions."""
-        width, count = ground.columns.width, self._count(ground)
+        width = ground.columns.width
+        count = self._count(ground)
         if fit.taken == 0:
             values = from_deep(total)
             n = max(values[0], 1.0)
-            mean, squares = values[1 : 1 + width] / n, values[1 + width :]
+            mean = values[1 : 1 + width] / n
+            squares = values[1 + width :]
             trace = float(np.maximum(squares - n * mean**2, 0.0).sum())
             largest = max(
                 float(np.maximum(squares - n * mean**2, 0.0).max()), trace if not self._exact(ground) else 0.0
@@ -119,13 +126,15 @@ class PCA(Step):
         if fit.taken == 1:
             components, variances = leading(values.tobytes(), width, count)
         else:
-            Y, Q = values.reshape(width, -1), self._directions(ground, fit)
+            Y = values.reshape(width, -1)
+            Q = self._directions(ground, fit)
             if fit.taken + 1 < len(self.sums()):
                 fit.put(directions=np.linalg.qr(Y)[0])
                 return
             small = Q.T @ Y
             found, turn = np.linalg.eigh((small + small.T) / 2)
-            components, variances = (Q @ turn[:, ::-1])[:, :count], found[::-1][:count]
+            components = (Q @ turn[:, ::-1])[:, :count]
+            variances = found[::-1][:count]
         if not np.isfinite(components).all():
             raise ProtocolError("no components follow from the sum")
         signs = np.sign(components[np.abs(components).argmax(axis=0), np.arange(components.shape[1])])
@@ -134,7 +143,8 @@ class PCA(Step):
 
     def transform(self, ground: FitContext, fit: StepFit, block: Block) -> Block:
         """Return a block's components."""
-        components, mean = fit.get("components"), fit.get("mean")
+        components = fit.get("components")
+        mean = fit.get("mean")
         if self.clip is not None:  # with privacy, no row may have a part in another one's digits
             found = row_products(as_dense(block), components) - mean @ components
         elif is_sparse(block):
@@ -175,7 +185,8 @@ def _products(blocks: Iterator[Block], width: int) -> _Products:
 
 def _images(blocks: Iterator[Block], mean: Floats, Q: Floats) -> Floats:
     """Return the products of the centred columns times directions, (columns, directions), f8."""
-    found, shift = np.zeros(Q.shape), mean @ Q
+    found = np.zeros(Q.shape)
+    shift = mean @ Q
     total = np.zeros(Q.shape[1])
     for block in blocks:
         rows = block if is_sparse(block) else as_dense(block)

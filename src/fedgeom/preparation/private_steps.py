@@ -178,7 +178,8 @@ class BoundedCounts(InRanges):
 
     def whole(self, ground: FitContext, rows: PreparedRows) -> Ints:
         """Count cells by bins."""
-        bins, half = self._bins(ground), ranges_of(self.step, ground.columns)[1]
+        bins = self._bins(ground)
+        half = ranges_of(self.step, ground.columns)[1]
         starts = np.concatenate([[0], np.cumsum(1 + bins)])
         total = np.zeros(int(starts[-1]), np.int64)
         for cells, there in self.cells(ground, rows):
@@ -190,7 +191,8 @@ class BoundedCounts(InRanges):
     def learn(self, ground: FitContext, fit: StepFit, total: Floats, spread: float) -> None:
         """Find the middle of each column's counts, or the largest."""
         middle, half = ranges_of(self.step, ground.columns)
-        values, gaps = np.zeros(len(middle)), np.zeros(len(middle))
+        values = np.zeros(len(middle))
+        gaps = np.zeros(len(middle))
         edges = np.cumsum(1 + self._bins(ground))[:-1]
         for at, counts in enumerate(np.split(total, edges)):
             gaps[at], low = counts[-1], middle[at] - half[at]
@@ -304,24 +306,30 @@ class BoundedPCA(FittedByBoundedSums):
     def whole(self, ground: FitContext, rows: PreparedRows) -> Ints:
         """Add up rows, columns and products."""
         width = ground.columns.width
-        first, second = np.zeros(width, np.int64), np.zeros((width, width), np.int64)
+        first = np.zeros(width, np.int64)
+        second = np.zeros((width, width), np.int64)
         for block in rows.blocks():
             u = in_whole_numbers(as_dense(block), self.step.clip)
-            first, second = first + summed(u), second + products(u, u)
+            first = first + summed(u)
+            second = second + products(u, u)
         w = self.WEIGHTS
         return np.concatenate([[len(rows) * w[0]], first * w[1], second[np.triu_indices(width)] * w[2]])
 
     def learn(self, ground: FitContext, fit: StepFit, total: Floats, spread: float) -> None:
         """Take the leading directions of the covariance."""
-        width, clip, w = ground.columns.width, self.step.clip, self.WEIGHTS
+        width = ground.columns.width
+        clip = self.step.clip
+        w = self.WEIGHTS
         n = max(total[0] / w[0], 2 * spread / w[0], 1.0)
         mean = total[1 : 1 + width] * (clip / ONE / w[1] / n)
         mean *= min(1.0, clip / max(float(np.linalg.norm(mean)), 1e-300))
-        square, upper = np.zeros((width, width)), np.triu_indices(width)
+        square = np.zeros((width, width))
+        upper = np.triu_indices(width)
         square[upper] = total[1 + width :] * (clip**2 / SQUARE / w[2] / n)
         covariance = square + np.triu(square, 1).T - np.outer(mean, mean)
         values, vectors = np.linalg.eigh(covariance)
         count = min(self.step.n_components, width)
-        components, variances = vectors[:, ::-1][:, :count], values[::-1][:count]
+        components = vectors[:, ::-1][:, :count]
+        variances = values[::-1][:count]
         signs = np.sign(components[np.abs(components).argmax(axis=0), np.arange(count)])
         fit.put(mean=mean, components=components * signs, variances=np.maximum(variances, 0.0))

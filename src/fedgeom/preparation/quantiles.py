@@ -50,7 +50,8 @@ def count_bins(keys: npt.NDArray[np.uint32], there: npt.NDArray[np.bool_], fit: 
 
     keys (rows, columns), u4; there (rows, columns): which cells have a number; done: how many rounds were taken.
     """
-    columns, settled = keys.shape[1], DIGIT * done
+    columns = keys.shape[1]
+    settled = DIGIT * done
     found = np.zeros((columns, 2, BINS), np.int64)
     prefix = fit.get("prefix") if done else np.zeros((columns, 2), np.int64)
     digit = (keys >> np.uint32(ALL_BITS - settled - DIGIT)) & np.uint32(BINS - 1)
@@ -70,7 +71,8 @@ def take_bins(fit: StepFit, total: Ints, done: int) -> None:
         n = counts[:, 0].sum(axis=1)
         fit.put(prefix=np.zeros((len(n), 2), np.int64))
         fit.put(rank=np.column_stack([np.maximum(n - 1, 0) // 2, np.maximum(n, 1) // 2]).astype(np.int64))
-    rank, prefix = fit.get("rank"), fit.get("prefix")
+    rank = fit.get("rank")
+    prefix = fit.get("prefix")
     upto = counts.cumsum(axis=2)
     digit = np.minimum((upto <= rank[:, :, None]).sum(axis=2), BINS - 1)
     passed = np.where(digit > 0, np.take_along_axis(upto, np.maximum(digit - 1, 0)[:, :, None], 2)[:, :, 0], 0)

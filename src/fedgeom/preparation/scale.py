@@ -59,7 +59,8 @@ class Scale(Step):
                 total += column_sums(block)
                 size += column_sums(abs(block))
             return to_deep(np.concatenate([[len(rows)], total, size]), sites=ground.sites)
-        mean, unit = fit.get("mean"), fit.get("unit")
+        mean = fit.get("mean")
+        unit = fit.get("unit")
         for block in rows.blocks():
             away = (as_dense(block).astype(np.float64) - mean) / unit
             total += np.einsum("ij,ij->j", away, away)

@@ -60,7 +60,8 @@ def _local(x: Floats, y: Floats, at: float, near: int) -> tuple[float, float]:
 def loess(x: Floats, y: Floats, span: float = 0.3) -> Floats:
     """Return the smoothed y at each x; both (points,), f8."""
     order = np.argsort(x, kind="stable")
-    xs, ys = x[order], y[order]
+    xs = x[order]
+    ys = y[order]
     near = max(3, int(np.floor(len(x) * span)))
     corners = _corners(xs, max(1, int(np.floor(len(x) * span * CELL))))
     values, slopes = np.array([_local(xs, ys, float(at), min(near, len(xs))) for at in corners]).T
@@ -175,11 +176,13 @@ class SelectVariable(Step):
     def summand(self, ground: FitContext, fit: StepFit, rows: PreparedRows) -> npt.NDArray[Any]:
         """Add up columns and squares; or choose columns here."""
         width = ground.columns.width
-        sums, squares = np.zeros(width), np.zeros(width)
+        sums = np.zeros(width)
+        squares = np.zeros(width)
         for block in rows.blocks():
             raw = self.flavor in ("seurat-v3", "variance")
             some = self._clipped(fit, block) if fit.taken else block if raw else _expm1(block)
-            sums, squares = sums + column_sums(some), squares + square_sums(some)
+            sums = sums + column_sums(some)
+            squares = squares + square_sums(some)
         if self.flavor == "sites":
             mean, variance = mean_and_variance(len(rows), sums, squares)
             scores = np.full(width, np.nan)
@@ -210,18 +213,22 @@ class SelectVariable(Step):
             return
         values = from_deep(total)
         if fit.taken == 0:
-            n, (sums, squares) = values[0], values[1:].reshape(2, width)
+            n = values[0]
+            sums, squares = values[1:].reshape(2, width)
             mean, variance = mean_and_variance(n, sums, squares)
             if self.flavor in ("seurat", "variance"):
                 plain = self.flavor == "variance"
                 self._keep(fit, variance if plain else normalised_dispersions(mean, variance))
                 return
-            varied, deviation = variance > 0, np.ones(width)
+            varied = variance > 0
+            deviation = np.ones(width)
             curve = loess(np.log10(mean[varied]), np.log10(variance[varied]), self.span)
             deviation[varied] = np.sqrt(10**curve)
             fit.put(rows=np.array([n]), mean=mean, deviation=deviation, top=deviation * np.sqrt(n) + mean)
             return
-        n, mean, deviation = float(fit.get("rows")[0]), fit.get("mean"), fit.get("deviation")
+        n = float(fit.get("rows")[0])
+        mean = fit.get("mean")
+        deviation = fit.get("deviation")
         sums, squares = values.reshape(2, width)
         self._keep(fit, (n * mean**2 + squares - 2 * sums * mean) / (max(n - 1, 1.0) * deviation**2))
         fit.drop("rows", "mean", "deviation", "top")

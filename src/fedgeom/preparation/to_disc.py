@@ -62,20 +62,28 @@ class ToDisc(Step):
 
     def summand(self, ground: FitContext, fit: StepFit, rows: PreparedRows) -> npt.NDArray[Any]:
         """Add up columns and squares, then scatter within and between the site's classes."""
-        width, labels = ground.columns.width, rows.labels
+        width = ground.columns.width
+        labels = rows.labels
         words = np.unique(labels[labels != ""]).tolist()
         if fit.taken == 0:
-            sums, squares, at = np.zeros(width), np.zeros(width), 0
+            sums = np.zeros(width)
+            squares = np.zeros(width)
+            at = 0
             for block in rows.blocks():
                 some = as_dense(block)[labels[at : at + block.shape[0]] != ""].astype(np.float64)
-                sums, squares, at = sums + column_sums(some), squares + square_sums(some), at + block.shape[0]
+                sums = sums + column_sums(some)
+                squares = squares + square_sums(some)
+                at = at + block.shape[0]
             return to_deep(np.concatenate([[(labels != "").sum()], sums, squares]), sites=ground.sites)
-        total, firsts = np.zeros((width, width)), {word: np.zeros(width) for word in words}
+        total = np.zeros((width, width))
+        firsts = {word: np.zeros(width) for word in words}
         at = 0
         for block in rows.blocks():
             own = labels[at : at + block.shape[0]]
             Z = self._standard(fit, block)
-            Z, own, at = Z[own != ""], own[own != ""], at + block.shape[0]
+            Z = Z[own != ""]
+            own = own[own != ""]
+            at = at + block.shape[0]
             total += Z.T @ Z
             for word in np.unique(own).tolist():
                 firsts[word] += Z[own == word].sum(axis=0)

@@ -160,8 +160,10 @@ class SumNoise:
         if whole.shape != (self.numbers,) or (isinstance(whole, np.ndarray) and whole.dtype != np.int64):
             raise InputError(f"whole numbers of shape {whole.shape} given; wanted ({self.numbers},)")
         out = np.empty(self.numbers, np.int64) if into is None else into
-        shift, sampler = self.shift, discrete_gaussian(self.sigma)
-        draws, fine = GaussianDraws(sampler, stream), FineGrid(whole, shift, narrow=len(sampler.tables) == 1)
+        shift = self.shift
+        sampler = discrete_gaussian(self.sigma)
+        draws = GaussianDraws(sampler, stream)
+        fine = FineGrid(whole, shift, narrow=len(sampler.tables) == 1)
         random = bytearray(2 * PIECE)
         for first in range(0, self.numbers, PIECE):
             last = min(first + PIECE, self.numbers)
@@ -194,7 +196,8 @@ class FineGrid:
     """Numbers with `FRACTION` binary digits behind the point of the grid, as whole ones, piece after piece."""
 
     def __init__(self, whole: Ints | BoundedVector, shift: int, *, narrow: bool):
-        self._whole, self._lost = whole, shift - FRACTION if shift > FRACTION else min(shift, 0)
+        self._whole = whole
+        self._lost = shift - FRACTION if shift > FRACTION else min(shift, 0)
         self._room: npt.NDArray[Any] = np.empty(PIECE, np.int64)
         if isinstance(whole, BoundedVector):
             if narrow and whole.length * 2.0**-self._lost < 2**30:  # half as wide is twice as fast

@@ -96,12 +96,17 @@ class Cohort:
     """The sites of a run after joining."""
 
     def __init__(self, joined: Joined, planned: Sequence[str], min_sites: int = 2, settings: Any = None):
-        self.joined, self.sites, self.min_sites, self.settings = joined, joined.sites, min_sites, settings
+        self.joined = joined
+        self.sites = joined.sites
+        self.min_sites = min_sites
+        self.settings = settings
         self.left: tuple[str, ...] = joined.names
         """The sites that are still there; every sum over all of them leaves out those that were lost in it."""
         self.missed_sums: set[str] = set()
         """The sites whose numbers are missing in some sum that they were asked for."""
-        self._planned, self._next, self._bound = list(planned), 0, bound_of(settings)
+        self._planned = list(planned)
+        self._next = 0
+        self._bound = bound_of(settings)
         self.classes: tuple[str, ...] | None = None
         """The classes of the run, once they are agreed on."""
         self._shape: Shape | None = None
@@ -292,7 +297,8 @@ class SiteGroups:
     """The groups of a run: who is in which, and which are still summed."""
 
     def __init__(self, cohort: Cohort, draw: GroupDraw):
-        self.cohort, self.sites = cohort, cohort.sites
+        self.cohort = cohort
+        self.sites = cohort.sites
         keys = cohort.joined.keys
         draw.check_sizes(len(cohort.names), max(keys[name].min_cohort for name in cohort.names))
         self.all = draw.groups(cohort.names, self.sites.seed, cohort.joined.seed)
@@ -328,7 +334,8 @@ class SiteGroups:
         """Return who of a group can be summed: nobody where it was dropped, or is now, as too few are left."""
         if number in self.dropped:
             return ()
-        keys, group = self.cohort.joined.keys, self.all[number]
+        keys = self.cohort.joined.keys
+        group = self.all[number]
         there = tuple(name for name in group if name in living)
         gone = sorted(set(group) - set(there))
         wanted = max([keys[name].min_cohort for name in there], default=1)

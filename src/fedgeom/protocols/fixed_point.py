@@ -27,9 +27,11 @@ def to_fixed(values: npt.ArrayLike, *, fraction_bits: int, sites: int, largest: 
     values (…), real numbers; returns the same shape, u8.
     """
     numbers = np.asarray(values).ravel()
-    bound, scale = 2.0 ** (62 - fraction_bits) / max(sites, 1), 2.0**fraction_bits
+    bound = 2.0 ** (62 - fraction_bits) / max(sites, 1)
+    scale = 2.0**fraction_bits
     fixed = roomy_words(len(numbers))
-    whole, room = fixed.view(np.int64), np.empty(min(_PIECE, len(numbers)))
+    whole = fixed.view(np.int64)
+    room = np.empty(min(_PIECE, len(numbers)))
     for start in range(0, len(numbers), _PIECE):
         given = numbers[start : start + _PIECE]
         with np.errstate(over="ignore"):  # what is infinite then is refused, or cut off
@@ -143,7 +145,9 @@ class Packing:
         """
         if not 0 <= share <= 1 + SLACK:
             raise InputError(f"a share of {share} of the sum given; wanted one from 0 to 1")
-        count, limit, cut = self.length(len(numbers)), self.limit(sites), 0
+        count = self.length(len(numbers))
+        limit = self.limit(sites)
+        cut = 0
         words = np.zeros(count, np.int64)
         for place in range(self.per_word):
             for start in range(0, count, _PIECE):
@@ -166,7 +170,8 @@ class Packing:
 
         words (length(numbers),), u8; returns (numbers,), f8.
         """
-        rest, found = words.view(np.int64).copy(), np.empty((self.per_word, len(words)))
+        rest = words.view(np.int64).copy()
+        found = np.empty((self.per_word, len(words)))
         spare = 64 - self.bits
         for place in range(self.per_word):
             lowest = (rest << spare) >> spare  # the lowest bits, with their sign
@@ -203,7 +208,8 @@ def read_levels(total: Words, levels: Sequence[int]) -> list[int]:
 
     total (sum of the levels,), u8.
     """
-    found, at = [], 0
+    found = []
+    at = 0
     for count in levels:
         nonzero = np.flatnonzero(total[at : at + count])
         found.append(int(nonzero[-1]) + 1 if nonzero.size else 0)

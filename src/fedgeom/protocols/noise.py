@@ -71,7 +71,8 @@ class NoisePart(Part[NoiseMemory]):
     def noise(self, *, sensitivity: float, numbers: int, releases: int = 1, apart: bool = False) -> SumNoise:
         """Return the noise of a sum (`sum_noise`); what the accountant says is remembered, as asking it takes time."""
         site: Any = self.site
-        settings, memory = site.settings, self.memory
+        settings = site.settings
+        memory = self.memory
         privacy = privacy_of(settings)
         if privacy is None:
             raise ProtocolError("the terms of this run have no privacy")

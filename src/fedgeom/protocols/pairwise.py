@@ -64,7 +64,8 @@ def open_from(joining: JoinPart, partner: str, purpose: bytes, number: int, lett
 
 def _key(joining: JoinPart, sender: str, recipient: str, purpose: bytes, number: int) -> tuple[bytes, bytes]:
     """Return the key of a letter, and what the letter is bound to."""
-    memory, site = joining.memory, joining.site
+    memory = joining.memory
+    site = joining.site
     partner = recipient if sender == site.name else sender
     if partner not in memory.cohort or partner == site.name:
         raise ProtocolError(f"{partner!r} is not a partner of this site")
@@ -161,8 +162,10 @@ def begin(mine: Ints, answers: int) -> AskerState:
 
 def respond(mine: Ints, answers: int, letter: bytes) -> HelperState:
     """Multiply, add up and close (helper)."""
-    primes, count = primes_for(len(mine), answers), pieces(len(mine))
-    key, cipher = (2, primes + 1, DEGREE), (2, primes, DEGREE)
+    primes = primes_for(len(mine), answers)
+    count = pieces(len(mine))
+    key = (2, primes + 1, DEGREE)
+    cipher = (2, primes, DEGREE)
     got = read(letter, EncryptedVector, public=8 * math.prod(key), numbers=8 * math.prod(cipher) * count)
     helper = Helper(_words(got.public).reshape(key))
     factors = [helper.factor(one) for one in _words(got.numbers).reshape(count, *cipher)]

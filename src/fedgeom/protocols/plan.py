@@ -316,7 +316,9 @@ class Walk:
 
     def _join(self) -> None:
         """Write down how the sites come together."""
-        shape, policy, n = self.shape, self.shape.policy, self.shape.n_sites
+        shape = self.shape
+        policy = self.shape.policy
+        n = self.shape.n_sites
         rounds = len(self._planned)
         raw = bool(self.method.preparing)
         keys = PublicKeys(
@@ -421,7 +423,8 @@ class Walk:
             yield start, stop - start
 
     def _count(self, step: Sum, question: SumQuestion, number: int, times: int) -> None:
-        names, n = self.shape.sites, self.shape.n_sites
+        names = self.shape.sites
+        n = self.shape.n_sites
         to = step.to or names
         length = step.length + (WORDS if question.checked else 0)
         some = self.shape.some(len(to)) if step.bound else to  # as messages name those in the sum
@@ -572,14 +575,17 @@ def stops_at(
         large = max(costs.exchanges, key=lambda one: one.largest)
         return f"{large.kind!r} has {costs.largest:,} bytes" if costs.largest > limit else ""
 
-    low, high, why = 3, MOST_SITES, stopped(MOST_SITES)
+    low = 3
+    high = MOST_SITES
+    why = stopped(MOST_SITES)
     if not why:
         return MOST_SITES, f"no message holds more than {MOST_SITES:,} names"
     while high - low > max(1, low // 50):  # a round figure is enough
         middle = (low * high) ** 0.5 if high > 4 * low else (low + high) / 2
         said = stopped(int(middle))
         if said:
-            high, why = int(middle), said
+            high = int(middle)
+            why = said
         else:
             low = int(middle)
     return low, why

@@ -61,7 +61,8 @@ def row_sums(
 
     ``layout`` lays out the rows of the sites that are left.
     """
-    ring, left = Ring(modulus), tuple(sorted(participants))
+    ring = Ring(modulus)
+    left = tuple(sorted(participants))
     for round in rounds:
         blocks = layout(left)
         height = max(end for _, end in blocks.values())
@@ -142,10 +143,12 @@ class RowSums(Part[RowSumsMemory]):
         memory = self.memory
         if memory.own is None or memory.ticket != _without_mail(ticket):
             raise ProtocolError("a result came of a sum that this site did not contribute to")
-        part, (begin, end) = memory.own.numpy(), memory.own_rows
+        part = memory.own.numpy()
+        begin, end = memory.own_rows
         if block.dtype != np.uint64 or block.shape != (part.size,):
             raise ProtocolError("the block that came back has the wrong size")
-        ring, columns = ticket.ring, part.shape[1]
+        ring = ticket.ring
+        columns = part.shape[1]
         masks = self._masks(ticket, memory.height * columns)[begin * columns : end * columns]
         # The others' masks with this site stand in the block with their sign, the opposite of ours.
         whole = ring.add(ring.add(ring.reduce(block), masks), ring.check(part.ravel()))

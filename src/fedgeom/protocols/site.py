@@ -296,7 +296,8 @@ class SummingSite(Site[Mem]):
         gets the same answer again: a coordinator that died did not receive it.
         """
         numbers = [str(getattr(question, name)) for name in ("round", "wave", "number") if hasattr(question, name)]
-        key, asked = " ".join([question.kind, *numbers]), hash_asked(question)
+        key = " ".join([question.kind, *numbers])
+        asked = hash_asked(question)
         if self.memory.asked.setdefault(key, asked) != asked:
             raise ProtocolError(f"another question {key!r} was answered in this run already; one is answered once")
 

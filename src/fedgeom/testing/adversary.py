@@ -53,7 +53,8 @@ def _answer_spoilt(runner: SiteRunner, one: RecordedExchange, spoilt: bytes) -> 
 def _spoil(request: bytes, rng: np.random.Generator) -> bytes:
     """Change, cut, double or add a few bytes."""
     data = bytearray(request)
-    way, at = int(rng.integers(4)), int(rng.integers(len(data)))
+    way = int(rng.integers(4))
+    at = int(rng.integers(len(data)))
     if way == 0:
         for _ in range(int(rng.integers(1, 4))):
             data[int(rng.integers(len(data)))] = int(rng.integers(256))

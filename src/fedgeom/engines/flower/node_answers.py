@@ -55,7 +55,8 @@ class NodeAnswers:
     """Answers what the node has fetched, and lets the parts of the answer travel with it."""
 
     def __init__(self, ask: Callable[[bytes], bytes], carrier: Carrier):
-        self._ask, self._carrier = ask, carrier
+        self._ask = ask
+        self._carrier = carrier
 
     def before(self, push: Callable[..., None], insert: Callable[..., None]) -> Callable[..., None]:
         """Return what stands for Flower's function that waits for replies and pushes them.
@@ -83,7 +84,8 @@ class NodeAnswers:
         from flwr.common import serde
         from flwr.proto import message_pb2 as wire
 
-        number, series = message.metadata.message_id, state.get_run(message.metadata.run_id).series_id
+        number = message.metadata.message_id
+        series = state.get_run(message.metadata.run_id).series_id
         state.record_message_processing_start(number)
         parts = {name: store.get(name) for name in names_in(store.get_object_tree(number))}
         context = serde.context_to_proto(state.get_run_series_context(series)).SerializeToString()

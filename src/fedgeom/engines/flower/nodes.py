@@ -77,7 +77,8 @@ def read_introduction(reply: Message, number: bytes, roster: Mapping[str, bytes]
     if reply.has_error() or RECORD not in reply.content.config_records:
         return None
     record = reply.content.config_records[RECORD]
-    name, signature = record.get("name"), record.get("signature")
+    name = record.get("name")
+    signature = record.get("signature")
     if not isinstance(name, str) or not isinstance(signature, bytes) or name not in roster:
         return None
     try:
@@ -129,7 +130,9 @@ class Introductions:
     """Names nodes by asking them, each a few times at most; for insecure federations."""
 
     def __init__(self, grid: FlowerGrid, roster: Mapping[str, bytes], *, times: int = 3):
-        self._grid, self._roster, self._times = grid, roster, times
+        self._grid = grid
+        self._roster = roster
+        self._times = times
         self._known: dict[int, str] = {}
         self._asked: dict[int, int] = {}
 

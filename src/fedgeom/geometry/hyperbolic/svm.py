@@ -99,7 +99,8 @@ class NearestCorners:
     """Hulls, each (corners, d), f8, none empty; the largest first, so that those with a k-th corner are together."""
 
     def __init__(self, hulls: Sequence[Floats], *, c: float = 1.0):
-        self._c, self._sizes = c, np.array([len(hull) for hull in hulls])
+        self._c = c
+        self._sizes = np.array([len(hull) for hull in hulls])
         self._order = np.argsort(-self._sizes, kind="stable")
         self._corners: list[tuple[Floats, Floats]] = []
         """For each k the k-th corners of the hulls that have so many, (hulls, d), and what squared distances to them
@@ -200,7 +201,8 @@ def _exact_step(w: Floats, direction: Floats, slack: Floats, change: Floats, cos
     moving = change != 0
     kinks = slack[moving] / change[moving]
     kinks = np.unique(kinks[kinks > 0])
-    low, high = 0, len(kinks)
+    low = 0
+    high = len(kinks)
     while low < high:  # the first kink at which the slope is no longer negative
         middle = (low + high) // 2
         if slope(float(kinks[middle])) >= 0:
@@ -320,7 +322,8 @@ def fit_sigmoid(scores: ArrayLike, targets: ArrayLike, *, weights: ArrayLike | N
     if np.any(w < 0):
         raise InputError("weights must not be negative")
     positive = labels > 0
-    n_pos, n_neg = float(w[positive].sum()), float(w[~positive].sum())
+    n_pos = float(w[positive].sum())
+    n_neg = float(w[~positive].sum())
     if n_pos + n_neg == 0:
         raise InputError("Platt scaling needs at least one point of positive weight")
     wanted = np.where(positive, (n_pos + 1) / (n_pos + 2), 1 / (n_neg + 2))
@@ -350,7 +353,8 @@ def fit_sigmoid(scores: ArrayLike, targets: ArrayLike, *, weights: ArrayLike | N
             candidate = theta + step * direction
             reached = _loss(design @ candidate, wanted, w)
             if reached <= value + 1e-4 * step * slope:
-                theta, value = candidate, reached
+                theta = candidate
+                value = reached
                 break
             step /= 2
         else:  # no step makes the loss smaller: rounding is all that is left
@@ -421,7 +425,9 @@ class LargeMargin(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if np.any(weights < 0):
             raise InputError("sample_weight must not be negative")
         used = weights > 0  # a point of no weight must not be a corner of a hull either
-        points, labels, weights = points[used], labels[used], weights[used]
+        points = points[used]
+        labels = labels[used]
+        weights = weights[used]
         self.classes_, codes = np.unique(labels, return_inverse=True)
         if len(self.classes_) < 2:
             raise InputError(f"y holds one class only, {self.classes_.tolist()}; at least two classes are wanted")
@@ -433,7 +439,8 @@ class LargeMargin(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self._fit_one(points, codes == target, weights, candidates)
             for target, candidates in zip(targets, places, strict=True)
         ]
-        origin, nothing = np.zeros(points.shape[1]), np.zeros(self._rows(points[:1], points[0]).shape[1])
+        origin = np.zeros(points.shape[1])
+        nothing = np.zeros(self._rows(points[:1], points[0]).shape[1])
         self.reference_ = np.stack([origin if plane is None else plane[0] for plane in fitted])
         self.coef_ = np.stack([nothing if plane is None else plane[1] for plane in fitted])
         # A class without a hyperplane has probability zero everywhere.
@@ -636,9 +643,11 @@ class PoincareSVC(LargeMargin):
                 places.append([])
                 continue
             others = np.vstack([hull for code, hull in enumerate(hulls) if code != target])
-            here, there = hulls[target], extreme_points(others, c=self.curvature)
+            here = hulls[target]
+            there = extreme_points(others, c=self.curvature)
             if self.as_published:
-                here, there = with_start_twice(here), with_start_twice(there)
+                here = with_start_twice(here)
+                there = with_start_twice(there)
             places.append(reference_points(here, there, int(self.pairs), c=self.curvature))
         return places
 

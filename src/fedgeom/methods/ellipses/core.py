@@ -69,15 +69,18 @@ def write_classes(
     V (n, d), f8, y (n,); places: the first slot of each word that takes part. Of lumps with fewer than ``full`` rows
     the products of different columns are those of independent ones.
     """
-    vector, upper = np.zeros(layout.length), np.triu_indices(layout.columns)
+    vector = np.zeros(layout.length)
+    upper = np.triu_indices(layout.columns)
     slots = vector[layout.scatter :].reshape(-1, layout.slot)
-    scatter, rows = np.zeros((layout.columns, layout.columns)), 0
+    scatter = np.zeros((layout.columns, layout.columns))
+    rows = 0
     for word, place in places.items():
         members = V[y == word]
         lump = find_components(members, layout.lumps, settings.min_rows)
         for at in range(int(lump.max()) + 1):
             inside = members[lump == at]
-            n, mean = len(inside), inside.mean(axis=0)
+            n = len(inside)
+            mean = inside.mean(axis=0)
             within = (inside - mean).T @ (inside - mean)
             scatter += within
             rows += n
@@ -111,12 +114,14 @@ def read_sum(total: Floats, layout: EllipseLayout) -> Received:
 
     total (`EllipseLayout.length`,), f8.
     """
-    d, upper = layout.columns, np.triu_indices(layout.columns)
+    d = layout.columns
+    upper = np.triu_indices(layout.columns)
     within = _symmetric(total[1 : layout.scatter], d) / max(total[0], 1.0)
     table = total[layout.scatter :].reshape(-1, layout.slot)
     used = np.flatnonzero(np.rint(table[:, 0]) >= 1)
     used = used[_canonical(table[used], used // (layout.classes * layout.lumps))]
-    counts, behind = np.rint(table[used, 0]), np.rint(table[used, 1])
+    counts = np.rint(table[used, 0])
+    behind = np.rint(table[used, 1])
     means = table[used, 2 : 2 + d] / counts[:, None]
     covariances = np.zeros((len(used), d, d))
     covariances[:, upper[0], upper[1]] = table[used, 2 + d :] / counts[:, None]
@@ -185,7 +190,8 @@ def bounded_gaussians(
     """Return a site's counts, sums and products, slot by slot, (numbers,), i8; places: the slot of each word."""
     privacy = privacy_of(settings)
     assert privacy is not None
-    nobody, slots = np.zeros(len(y), bool), layout.blocks * layout.classes
+    nobody = np.zeros(len(y), bool)
+    slots = layout.blocks * layout.classes
     word = {slot: name for name, slot in places.items()}
     members = [y == word[slot] if slot in word else nobody for slot in range(slots)]
     return moments_of(in_whole_numbers(V, privacy.clip), members, squares=True)
@@ -196,10 +202,14 @@ def read_noisy_sum(total: Floats, layout: EllipseLayout, settings: EllipseSettin
 
     Means and covariances that noise made impossible are mended; nobody's rows are looked at again.
     """
-    privacy, w, d = privacy_of(settings), weights(squares=True), layout.columns
+    privacy = privacy_of(settings)
+    w = weights(squares=True)
+    d = layout.columns
     assert privacy is not None
-    table, clip = total.reshape(layout.blocks * layout.classes, -1), privacy.clip
-    error, counts = spread / w[0], table[:, 0] / w[0]
+    table = total.reshape(layout.blocks * layout.classes, -1)
+    clip = privacy.clip
+    error = spread / w[0]
+    counts = table[:, 0] / w[0]
     used = np.arange(len(table)) if settings.shared else np.flatnonzero(counts > CERTAIN * error)
     if not len(used):
         raise InputError(
@@ -207,7 +217,8 @@ def read_noisy_sum(total: Floats, layout: EllipseLayout, settings: EllipseSettin
         )
     counts = np.maximum(counts[used], 1.0)
     means = table[used, 1 : 1 + d] * (clip / 2**BITS / w[1]) / np.maximum(counts, 2 * error)[:, None]
-    means, scale = inside(means, clip), clip**2 / 4**BITS / w[2]
+    means = inside(means, clip)
+    scale = clip**2 / 4**BITS / w[2]
     covariances = mended_covariances(
         table[used, 1 + d :] * scale, spread * scale, counts, means, settings.shrinkage
     )

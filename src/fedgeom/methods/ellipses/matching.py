@@ -83,7 +83,8 @@ def settle(
     """
     covers: dict[str, list[int]] = {word: [known[word]] for word in words if word in known}
     open_words = [word for word in words if word not in known]
-    label, taken = np.asarray(rows), set(known.values())
+    label = np.asarray(rows)
+    taken = set(known.values())
     for group in range(number):
         if group in taken or not open_words:
             continue

@@ -155,7 +155,8 @@ class Ellipses(EllipseSettings, Method):
         scales = _joint(result, cohort.columns)
         classes = len(words) or self.given_classes
         if classes is None:
-            classes, result = self._how_many(cohort, result), None
+            classes = self._how_many(cohort, result)
+            result = None
         layout = EllipseLayout(cohort.columns, len(cohort.names) if self.apart else 1, classes, self.n_components)
         received = self._received(cohort, SumGaussians(classes=classes, scales=result), layout)
         matched = match(received, layout, self, sites.seed)
@@ -180,7 +181,8 @@ class Ellipses(EllipseSettings, Method):
         if privacy_of(self) is None:
             return read_sum(cohort.sum_reals(ask, length=layout.length), layout)
         bounds = core.bounds(layout)
-        noise, total = cohort.noise(**bounds), cohort.sum_counts(ask, length=bounds["numbers"])
+        noise = cohort.noise(**bounds)
+        total = cohort.sum_counts(ask, length=bounds["numbers"])
         cohort.sites.metrics["noise on counts"] = round(noise.spread / core.COUNT, 2)
         return core.read_noisy_sum(noise.read(total), layout, self, noise.spread)
 
@@ -191,7 +193,8 @@ class Ellipses(EllipseSettings, Method):
         if self.shared:
             return TakeEllipseModel(groups=(), model=model.to_bytes())
         size = layout.blocks * layout.classes
-        groups, known = np.full(size, -1, np.intp), [MatchEvidence()] * size
+        groups = np.full(size, -1, np.intp)
+        known = [MatchEvidence()] * size
         groups[matched.slots] = matched.groups
         for slot, one in zip(matched.slots.tolist(), matched.evidence, strict=True):
             known[slot] = one

@@ -69,16 +69,15 @@ class EllipseSite(SummingSite[EllipseMemory]):
 
     def check(self, settings: EllipseSettings) -> None:
         """Refuse data that the method cannot use, naming the site."""
-        faults, labels = Collector(self.name), [str(name) for name in self.data.classes.tolist()]
+        faults = Collector(self.name)
+        labels = [str(name) for name in self.data.classes.tolist()]
         with faults.take():
             check_table(self.data, min_rows=1)
         if settings.shared:
             with faults.take():
                 check_known_labels(self.name, labels, settings.classes)
-        floor, counts = (
-            self._floor(settings),
-            {name: int((self.data.y.astype(str) == name).sum()) for name in labels},
-        )
+        floor = self._floor(settings)
+        counts = {name: int((self.data.y.astype(str) == name).sum()) for name in labels}
         part = [name for name, count in counts.items() if count >= floor]
         if not part:
             shown = f"has no class of {floor} rows or more; smaller ones stay at home"
@@ -110,7 +109,8 @@ class EllipseSite(SummingSite[EllipseMemory]):
         """Return the rows that take part: all but those whose words are too rare, here or at all sites together."""
         if self.settings.shared and not self.names.agreed:  # rows of rare words would take part before
             raise ProtocolError("the sites agreed on no words")
-        y, rare = self.data.y.astype(str), set(self.memory.names.rare)
+        y = self.data.y.astype(str)
+        rare = set(self.memory.names.rare)
         floor = self._floor(self.settings)
         few = {word for word in np.unique(y).tolist() if (y == word).sum() < floor}
         self.memory.names.rare = tuple(sorted(few | rare))
@@ -127,7 +127,8 @@ class EllipseSite(SummingSite[EllipseMemory]):
 
     def _take_scales(self, result: SumResult | None) -> None:
         """Keep the joint scale that follows from the sum, if the terms have one; it comes with one question."""
-        columns, memory = self.data.shape[1], self.memory
+        columns = self.data.shape[1]
+        memory = self.memory
         if not self.settings.joint_scale:
             if result is not None:
                 raise ProtocolError("a joint scale came where the terms have none")
@@ -172,12 +173,14 @@ class EllipseSite(SummingSite[EllipseMemory]):
         self.check_size(layout.length if privacy_of(settings) is None else core.bounds(layout)["numbers"])
         self._take_scales(ask.scales)
         rows = self._rows()
-        V, y = vectors(rows.X, settings, self._scales(rows)), rows.y.astype(str)
+        V = vectors(rows.X, settings, self._scales(rows))
+        y = rows.y.astype(str)
         self._choose_slots(np.unique(y).tolist(), ask.classes)
         first = ask.classes * self.joining.block if settings.apart else 0
         places = {word: (first + slot) * layout.lumps for word, slot in self.memory.slots.items()}
         if privacy_of(settings) is not None:
-            whole, most = core.bounded_gaussians(V, y, places, layout, settings), core.bounds(layout)
+            whole = core.bounded_gaussians(V, y, places, layout, settings)
+            most = core.bounds(layout)
             return self.contribute_noisy(ask, whole, sensitivity=most["sensitivity"])
         full = max(settings.rows_per_column, self.policy.min_rows_per_feature) * layout.columns
         return self.contribute(ask, write_classes(V, y, places, layout, settings, full))
@@ -222,7 +225,8 @@ class EllipseSite(SummingSite[EllipseMemory]):
         """Keep a model of the agreed words; some may be lost with the sites that alone had them."""
         if ask.groups or ask.evidence:
             raise ProtocolError("a result that matches names came where the terms have shared ones")
-        words, memory = self.handed.read(ask.model).names, self.memory
+        words = self.handed.read(ask.model).names
+        memory = self.memory
         if len(words) < 2 or words != tuple(word for word in self.names.agreed if word in words):
             raise ProtocolError("the model has other classes than the words that the sites agreed on")
         self.handed.keep(ask.model)
@@ -231,10 +235,12 @@ class EllipseSite(SummingSite[EllipseMemory]):
     @answers(SumCovers)
     def tick(self, ask: SumCovers) -> Contribution:
         """Settle what the site's words cover, from its own rows and the joint model, and tick it in its block."""
-        memory, joint = self.memory, self.handed.model
+        memory = self.memory
+        joint = self.handed.model
         if joint is None:
             raise ProtocolError("what words cover was asked before the site had the model")
-        rows, number = self._rows(), memory.classes
+        rows = self._rows()
+        number = memory.classes
         scales = self._scales(rows) if self.settings.site_scale else None
         model = joint.for_site({"names": {}, "scales": scales})
         called = model.decision_function(rows.X).argmax(axis=1)
@@ -261,7 +267,8 @@ class EllipseSite(SummingSite[EllipseMemory]):
 
     def result(self) -> dict[str, Any]:
         """Return which joint class or classes each of the site's words means, and how well the model fits its rows."""
-        joint, memory = self.handed.model, self.memory
+        joint = self.handed.model
+        memory = self.memory
         if joint is None:
             return {}
         names = {word: group for word, group in memory.groups.items() if group >= 0}

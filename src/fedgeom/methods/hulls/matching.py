@@ -75,7 +75,9 @@ def hull_gaps(hulls: Sequence[Floats], *, c: float = 1.0) -> Floats:
     sizes = np.array([len(hull) for hull in hulls])
     if len(sizes) == 0 or sizes.min() == 0:
         raise InputError("there must be at least one hull, and every hull needs at least one point")
-    points, starts, corners = np.vstack(hulls), np.r_[0, np.cumsum(sizes)], NearestCorners(hulls, c=c)
+    points = np.vstack(hulls)
+    starts = np.r_[0, np.cumsum(sizes)]
+    corners = NearestCorners(hulls, c=c)
     one_way = np.zeros((len(hulls), len(hulls)))
     first = 0
     while first < len(hulls):
@@ -184,7 +186,8 @@ def _settle(distances: Floats, sites: list[Indices], first_costs: Floats, n_grou
     for site in sites:
         member[site] = linear_sum_assignment(first_costs[site])[1]
     one_hot = np.eye(n_groups)[member]
-    totals, counts = distances @ one_hot, one_hot.sum(axis=0)
+    totals = distances @ one_hot
+    counts = one_hot.sum(axis=0)
     for _ in range(SWEEPS):
         changed = False
         for site in sites:
@@ -260,7 +263,8 @@ def group(
         if n_groups != 2:
             raise InputError(f"Kernighan–Lin cuts a graph in two; for {n_groups} groups use 'spectral'")
         missing = 2 * len(np.unique(owner)) - len(hulls)
-        slack, apart = missing if owners is not None else 0, None if published else owner
+        slack = missing if owners is not None else 0
+        apart = None if published else owner
         member = group_kernighan_lin(affinity_from_distances(distances, apart), _int_seed(seed), slack=slack)
     else:
         raise InputError(f"how must be constrained, spectral, kernighan-lin or published, not {how!r}")

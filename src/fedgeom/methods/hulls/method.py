@@ -181,7 +181,8 @@ class Hulls(HullSettings, Method):
         embedding = None if mapped[0] is None else Array.of(mapped[0])
         reach = [0, 0, 0, 0]
         if not self.settled:
-            reach, scatter = self._reach(cohort, HullExtent(embedding=embedding, scatter=scatter)), None
+            reach = self._reach(cohort, HullExtent(embedding=embedding, scatter=scatter))
+            scatter = None
         plan = self._plan(reach, len(cohort.names), len(words))
         ask: type[EncodeHulls | EncodeCorners] = EncodeCorners if self.shared else EncodeHulls
         word = cohort.sum_elements(
@@ -227,9 +228,11 @@ class Hulls(HullSettings, Method):
         owners = np.array([hull.label // plan.classes for hull in hulls])
         model, members = self._fit(bins, owners, plan, mapped, sites.seed)
         evidence = group_evidence([plan.grid.center(one) for one in bins], owners, members, c=self.curvature)
-        groups, known = [-1] * (plan.classes * plan.blocks), [MatchEvidence()] * (plan.classes * plan.blocks)
+        groups = [-1] * (plan.classes * plan.blocks)
+        known = [MatchEvidence()] * (plan.classes * plan.blocks)
         for hull, member, one in zip(hulls, members.tolist(), evidence, strict=True):
-            groups[hull.label], known[hull.label] = member, one
+            groups[hull.label] = member
+            known[hull.label] = one
         sites.artifacts |= plan.artifacts(bins, members, owners)
         sites.metrics["doubtful_hulls"] = sum(one.verdict == "doubtful" for one in evidence)
         sites.notices += doubts(members.tolist(), evidence)
@@ -239,7 +242,8 @@ class Hulls(HullSettings, Method):
 
     def _joint_map(self, cohort: Cohort) -> tuple[Mapped, SumResult]:
         """Return the joint map with its scale, and the sum from which the map follows, which sites check."""
-        columns, scales = cohort.columns, None
+        columns = cohort.columns
+        scales = None
         if self.joint_scale:
             scales = cohort.sum_checked(SumHullScales())
         result = cohort.sum_checked(SumScatter(scales=scales))

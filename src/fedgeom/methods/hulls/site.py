@@ -113,12 +113,15 @@ class JointMap(SummingPart[MapMemory]):
 
     def points(self, ask: HullExtent | EncodeHulls | EncodeCorners, c: float) -> Floats:
         """Return the site's rows as points of the disc, (rows, 2), f8; a map must be the one that the sums say."""
-        X, matrix = self._rows.X, ask.embedding
+        X = self._rows.X
+        matrix = ask.embedding
         if (matrix is not None) != self.settings.maps:
             raise ProtocolError("a joint map came where the terms have none, or none where they have one")
         if matrix is None:
             return X
-        P, scales, memory = matrix.numpy(), self._scales(), self.memory
+        P = matrix.numpy()
+        scales = self._scales()
+        memory = self.memory
         if P.dtype != np.float64 or P.shape != (X.shape[1], 2) or not (np.abs(P) < LARGEST_ENTRY).all():
             raise ProtocolError(f"a joint map of shape {P.shape} came; wanted moderate numbers, ({X.shape[1]}, 2)")
         told = fingerprint(b"map", matrix.data)
@@ -176,7 +179,8 @@ class HullSite(SummingSite[HullMemory]):
 
     def check(self, settings: HullSettings) -> None:
         """Refuse data that the method cannot use, naming the site."""
-        faults, labels = Collector(self.name), [str(name) for name in self.data.classes.tolist()]
+        faults = Collector(self.name)
+        labels = [str(name) for name in self.data.classes.tolist()]
         with faults.take():
             check_table(self.data, min_rows=settings.min_rows, min_rows_per_class=self.policy.min_rows_per_class)
         if settings.shared:
@@ -201,7 +205,8 @@ class HullSite(SummingSite[HullMemory]):
         joint = self.handed.model
         if joint is None:
             return {}
-        found, some = self._meanings(joint), self.data.some(MOST_SCORED)
+        found = self._meanings(joint)
+        some = self.data.some(MOST_SCORED)
         right = np.mean(joint.for_site(found).predict(some.X) == some.y.astype(str))
         return found | {"fits": float(right), "rows": len(self.data), **self.names.left_out()}
 
@@ -262,7 +267,8 @@ class HullSite(SummingSite[HullMemory]):
 
     def _hulls(self, ask: EncodeHulls | EncodeCorners) -> dict[str, Bins]:
         """Return the quantised hulls of the site's classes, if the plan is one that follows from the terms."""
-        plan, settings = ask.plan, self.settings
+        plan = ask.plan
+        settings = self.settings
         self.joining.keep_to_terms(
             epsilon=plan.epsilon,
             radius=plan.radius,
@@ -286,7 +292,8 @@ class HullSite(SummingSite[HullMemory]):
         self, ask: EncodeHulls | EncodeCorners, hulls: dict[str, Bins], labels: dict[str, int]
     ) -> Contribution:
         """Return the encoded bins of the hulls, each under its label."""
-        plan, word = ask.plan, dict[int, int]()
+        plan = ask.plan
+        word = dict[int, int]()
         for name, bins in hulls.items():
             value = plan.labels.labels[labels[name]]
             for place in bins.tolist():
@@ -304,7 +311,8 @@ class HullSite(SummingSite[HullMemory]):
         if self.settings.shared:
             if ask.groups or ask.evidence:
                 raise ProtocolError("a result that matches names came where the terms have shared ones")
-            words, agreed = self.handed.read(ask.model).names, self.names.agreed
+            words = self.handed.read(ask.model).names
+            agreed = self.names.agreed
             kept = tuple(
                 word for word in agreed if word in words
             )  # sites that alone had a word may be lost by now

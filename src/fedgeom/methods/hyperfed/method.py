@@ -72,7 +72,8 @@ class HyperFedLoop(TrainingLoop):
 
     def compare(self, number: int, group: Group) -> UpdateGeometry:
         """Have every two sites compare their updates; sites that are lost on the way are left out."""
-        given, members = to_wire(group.given), group.members
+        given = to_wire(group.given)
+        members = group.members
         begin = {
             name: CompareUpdates(
                 round=number,
@@ -83,7 +84,8 @@ class HyperFedLoop(TrainingLoop):
             for name in members
         }
         first = self.sites.ask(begin, expect=FirstUpdateMessages)
-        alive, shares = set(first), dict[tuple[str, str], int]()
+        alive = set(first)
+        shares = dict[tuple[str, str], int]()
         post = deliver({name: answer.letters for name, answer in first.items()}, alive)
         for turn in (1, 2):
             asked = {
@@ -153,7 +155,8 @@ class HyperFed(HyperFedSettings, Algorithm):
 
     def _plan_comparison(self, shape: Shape, state: Specimen) -> Plan:
         """Yield the letters between every two sites, of which one begins."""
-        asked, answered = (1, 1)
+        asked = 1
+        answered = 1
         if shape.known:
             asked, answered = letter_bytes(state.numbers, self.n_rounds)
         first = bytes_size(SEAL_BYTES + asked)

@@ -76,14 +76,16 @@ class HyperFedSettings(TrainingRule):
         super().__post_init__()
         if self.consistent is not None:  # the weights are those of Eq. 10, whatever sites have in rows
             object.__setattr__(self, "weights", "sites")
-        network, head = self.network, self.head
+        network = self.network
+        head = self.head
         if isinstance(network, Network) and network.embedding_dim is None and isinstance(head, Poincare):
             object.__setattr__(self, "network", replace(network, embedding_dim=DIMENSION))
         self._place()
 
     def _place(self) -> None:
         """Give the head the tree, and the place of its prototypes in the model."""
-        head, kept = self.head, self.prototypes
+        head = self.head
+        kept = self.prototypes
         if not isinstance(head, Poincare):
             if kept != "fixed and shared" or self.class_tree:
                 raise InputError('prototypes and class_tree are of the head "poincare"; another was given')

@@ -134,7 +134,8 @@ class HyperFedSite(TrainingSite):
     @answers(CompareUpdates)
     def compare(self, ask: CompareUpdates) -> FirstUpdateMessages:
         """Train, keep the update, and write to the partners with whom this site begins."""
-        rule, memory = self.hyper, self.memory
+        rule = self.hyper
+        memory = self.memory
         if not rule.compares:
             raise ProtocolError("the terms of this run have no updates compared")
         self.agreement.check_agreed(ask.agreed)
@@ -156,7 +157,8 @@ class HyperFedSite(TrainingSite):
                 secret=begun.secret,
                 letter=begun.letter,
             )
-        first, kept = 2 * ask.round + 1, memory.under_way
+        first = 2 * ask.round + 1
+        kept = memory.under_way
         letters = {partner: self._sealed(partner, first, kept.letter) for partner in begins}
         raw = rule.consistent is not None and rule.consistent.deviations == "raw"
         length = float(np.linalg.norm(from_wire(kept.sent).flat())) if raw else 0.0

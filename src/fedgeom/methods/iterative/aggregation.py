@@ -136,7 +136,8 @@ class GeometricMedian(Aggregation):
                 break
             pull = share[~here] / gaps[~here]
             step = (pull @ away[~here]) / pull.sum()
-            held, force = float(share[here].sum()), float(np.linalg.norm(pull @ away[~here]))
+            held = float(share[here].sum())
+            force = float(np.linalg.norm(pull @ away[~here]))
             if held:
                 step = step * max(0.0, 1 - held / force) if force else 0 * step
             at = at + step

@@ -153,7 +153,8 @@ class Effort:
         there = rows if self.only is None else len(self.only)
         if 0 < there < self.least:
             raise InputError(f"{there} rows are there to train on; the policy says min_batch_size = {self.least}")
-        size, per_epoch = self.step_rows(rows), self.per_epoch(rows)
+        size = self.step_rows(rows)
+        per_epoch = self.per_epoch(rows)
         chances = balance(labels) if self.sampling == "balanced" and labels is not None else None
         for at in range(self.count(rows)):
             if self.only is not None:

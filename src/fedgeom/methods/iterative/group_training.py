@@ -118,8 +118,11 @@ class AgreeInGroups(Steps):
 def agree_in_groups(groups: SiteGroups, settings: TableSettings) -> tuple[AgreedSetup, dict[int, float]]:
     """Agree on class names and scale, tell all sites, and return with it how many rows each group has."""
     cohort = groups.cohort
-    classes, columns = agree_on_names(cohort, settings.classes), cohort.columns
-    joint, summed, counted = settings.scale == "joint", list[GroupSum](), list[GroupSum]()
+    classes = agree_on_names(cohort, settings.classes)
+    columns = cohort.columns
+    joint = settings.scale == "joint"
+    summed = list[GroupSum]()
+    counted = list[GroupSum]()
     if joint:
         summed = groups.sum_checked(lambda number: SumGroupColumns(group=number), length=1 + 2 * columns)
     if settings.sums_rows:
@@ -129,7 +132,8 @@ def agree_in_groups(groups: SiteGroups, settings: TableSettings) -> tuple[Agreed
     ready = cohort.sites.ask(begin, of=left, expect=Ready)
     ready.need(cohort.min_sites, "that they are ready to train")
     cohort.lost_since(ready)
-    told, rows = hash_groups(begin), rows_of_groups(begin)
+    told = hash_groups(begin)
+    rows = rows_of_groups(begin)
     scale = setup.fixed_scale(settings.scale, columns)
     if scale is None and joint:
         scale = scale_of_groups([one.result.reals(SumGroupColumns) for one in summed])
@@ -171,7 +175,8 @@ class GroupAgreement(Agreement):
         scale = self.own_scale()
         if ask.columns:
             scale = scale_of_groups([one.result.reals(SumGroupColumns) for one in ask.columns])
-        rows, own = rows_of_groups(ask), own_group(self.site)
+        rows = rows_of_groups(ask)
+        own = own_group(self.site)
         if rows and not rows.get(own, 0.0) > 0:  # there is nothing to divide by
             raise ProtocolError("this site's group was dropped; it takes no part in the training")
         return self.keep(ask.classes, *scale, rows.get(own, 0.0), hash_groups(ask))
@@ -197,7 +202,8 @@ class GroupedTrainingLoop(TrainingLoop):
         """Return the drawn groups, as far as they can be summed; in the end all sites are given the same."""
         if number >= self.rule.n_rounds:
             return super().groups(number, state, chosen)
-        given, found = state.select(self.rule.gives), []
+        given = state.select(self.rule.gives)
+        found = []
         for at in range(len(self.drawn.all)):
             members = self.drawn.left(at, set(chosen))
             if members:

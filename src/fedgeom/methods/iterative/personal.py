@@ -87,7 +87,8 @@ def best_mix(task: Task, joint: Tree) -> float:
         kept = np.setdiff1d(np.arange(task.rows), fold)
         if len(fold) == 0 or len(kept) == 0:
             continue
-        local, held = task.part(kept).fit(joint), task.part(fold)
+        local = task.part(kept).fit(joint)
+        held = task.part(fold)
         for at, a in enumerate(GRID):
             losses[at] += len(fold) * held.nll((1 - a) * joint + a * local)
     return float(GRID[int(np.argmin(losses))])

@@ -37,8 +37,11 @@ if TYPE_CHECKING:
     OptimizerOrName = str | Optimizer | dict[str, Any]
     AugmentationOrName = str | Augmentation | dict[str, Any]
 else:  # choices are read from names and tables
-    NetworkOrName, HeadOrName, LossOrName = Network, Head, Loss
-    OptimizerOrName, AugmentationOrName = Optimizer, Augmentation
+    NetworkOrName = Network
+    HeadOrName = Head
+    LossOrName = Loss
+    OptimizerOrName = Optimizer
+    AugmentationOrName = Augmentation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +80,8 @@ class NetworkSettings:
 
     def network_options(self) -> dict[str, Any]:
         """Return what a network is built with, as it travels and stands in a model file."""
-        network, head = self.network, self.head
+        network = self.network
+        head = self.head
         assert isinstance(network, Network)
         assert isinstance(head, Head)
         return {
@@ -101,7 +105,8 @@ class PrivateTraining:
 
     def __post_init__(self) -> None:
         super().__post_init__()  # type: ignore[misc]
-        privacy, rule = privacy_of(self), _any(self)
+        privacy = privacy_of(self)
+        rule = _any(self)
         if privacy is None:
             return
         kind = type(self).__name__
@@ -219,7 +224,9 @@ if TYPE_CHECKING:
     PersonalOrName = str | Personal | dict[str, Any]
 else:  # a learner's instance is registered and known by its name from then on; choices are read from names and tables
     LearnerOrName = str
-    AggregationOrName, ScheduleOrName, PersonalOrName = Aggregation, Schedule, Personal
+    AggregationOrName = Aggregation
+    ScheduleOrName = Schedule
+    PersonalOrName = Personal
 
 MOST_SUMS = MOST_PLANNED - 3
 """Three planned sums are those of the names, of the columns and of the test."""
@@ -371,7 +378,8 @@ class TrainingRule(NetworkSettings, SumSettings, TableSettings, Settings):
 
     def train(self, task: Task, given: State, own: State) -> State:
         """Return what `local` sends, after a look at whether it is what `sent_like` says."""
-        sent, wanted = Tree(self.local(task, given, own)), Tree(self.sent_like(self.shared(task.first)))
+        sent = Tree(self.local(task, given, own))
+        wanted = Tree(self.sent_like(self.shared(task.first)))
         if not wanted.fits(sent):
             shapes = [{path: np.shape(leaf) for path, leaf in tree.leaves().items()} for tree in (sent, wanted)]
             raise ContractError(

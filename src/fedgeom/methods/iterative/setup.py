@@ -198,14 +198,16 @@ class AgreeOnScale(Steps):
 def agree(cohort: Cohort, settings: TableSettings) -> AgreedSetup:
     """Agree on the class names and the scale of the columns, and tell all sites."""
     classes = agree_on_names(cohort, settings.classes)
-    columns, joint = cohort.columns, settings.scale == "joint"
+    columns = cohort.columns
+    joint = settings.scale == "joint"
     sums = cohort.sum_checked(SumTrainingColumns(), length=1 + 2 * columns) if joint else None
     rows = cohort.sum_checked(CountTrainingRows(), length=1) if settings.sums_rows else None
     begin = BeginTraining(classes=classes, columns=sums, rows=rows)
     ready = cohort.sites.ask(begin, of=cohort.left, expect=Ready)
     ready.need(cohort.min_sites, "that they are ready to train")
     cohort.lost_since(ready)
-    told, whole = hash_agreed(begin), total_rows(begin)
+    told = hash_agreed(begin)
+    whole = total_rows(begin)
     fixed = fixed_scale(settings.scale, columns)
     if fixed is not None:
         return AgreedSetup(classes, columns, *fixed, told, whole)
@@ -297,7 +299,8 @@ class Agreement(SummingPart[AgreementMemory]):
 
     def keep(self, classes: tuple[str, ...], centre: Floats, spread: Floats, rows: float, told: bytes) -> Ready:
         """Keep what was agreed on; leave where the scale makes the site's rows too large."""
-        memory, joint = self.memory, self.settings.scale == "joint"
+        memory = self.memory
+        joint = self.settings.scale == "joint"
         with np.errstate(all="ignore"):
             # It depends on the rows, so the site leaves: a coordinator must not ask on until refusals tell them. How
             # long rows are on a scale of its own is the site's own business.
@@ -306,7 +309,8 @@ class Agreement(SummingPart[AgreementMemory]):
             if far or not (within(centre, np.inf) and within(spread, np.inf)):
                 raise InputError(f"the scale makes rows of this site larger than {FARTHEST:g}")
         memory.classes, memory.centre, memory.spread = classes, Array.of(centre), Array.of(spread)
-        memory.rows, memory.told = rows, told
+        memory.rows = rows
+        memory.told = told
         return Ready()
 
     def _joint_scale(self, sums: SumResult) -> tuple[Floats, Floats]:
@@ -342,7 +346,8 @@ class Agreement(SummingPart[AgreementMemory]):
 
     def scaled(self, dtype: type[np.floating[Any]] = np.float64) -> Floats:
         """Return the site's rows on the agreed scale; they are converted once, and again when they have changed."""
-        rows, known = rows_of(self.site.table, dtype), self.site.scratch
+        rows = rows_of(self.site.table, dtype)
+        known = self.site.scratch
         key = "scaled", self.memory.told, np.dtype(dtype), zlib.crc32(bytes_of(rows))
         if key not in known:
             known[key] = scaled(rows, *self.scale, dtype)
@@ -414,7 +419,8 @@ class SiteGroup(msgspec.Struct, kw_only=True):
 @memoize_last  # the very same question comes to many sites of a process
 def told(ask: Masked) -> tuple[dict[str, float], dict[str, bool]]:
     """Return, for each site that is summed, by what its weight is multiplied and whether its rate is raised."""
-    names, raised = ask.ticket.participants, frozenset(ask.faster)
+    names = ask.ticket.participants
+    raised = frozenset(ask.faster)
     return {name: ask.factors[name] for name in names if name in ask.factors}, {n: n in raised for n in names}
 
 

@@ -81,7 +81,8 @@ def set_aside(rows: int, share: float, seed: int, site: str) -> npt.NDArray[np.b
 
 def ends_personal(rule: TrainingRule) -> bool:
     """Say whether sites may end with other models than the joint one: the settings say so, whatever the data are."""
-    kind, chosen = type(rule), getattr(rule.personal, "name", rule.personal)
+    kind = type(rule)
+    chosen = getattr(rule.personal, "name", rule.personal)
     usual = kind.personalise is TrainingRule.personalise and kind.whole is TrainingRule.whole
     return not usual or chosen != "none" or rule.groups > 1
 
@@ -100,15 +101,11 @@ class TrainingSite(SummingSite[TrainingMemory]):
         faults = Collector(self.name)
         with faults.take():
             check_site(self.data, settings, self.policy)
-        rows, least = (
-            len(self.data) - int(settings.validation_fraction * len(self.data)),
-            self.policy.min_batch_size,
-        )
+        rows = len(self.data) - int(settings.validation_fraction * len(self.data))
+        least = self.policy.min_batch_size
         if settings.sends and rows < least and privacy_of(settings) is None:
-            what, remedy = (
-                f"has {rows} rows to train on; its policy says min_batch_size = {least}",
-                "leave the site out",
-            )
+            what = f"has {rows} rows to train on; its policy says min_batch_size = {least}"
+            remedy = "leave the site out"
             faults.found.append(fault(what, remedy, site=self.name, topic="rows"))
         faults.raise_all()
 
@@ -135,7 +132,9 @@ class TrainingSite(SummingSite[TrainingMemory]):
 
     def task(self, round: int, rate: float, rows: npt.NDArray[np.bool_] | None = None) -> Task:
         """Return what a rule works with in this round; ``rows`` marks those to use."""
-        rule, at, classes = self.rule, slice(None) if rows is None else rows, self.memory.agreement.classes
+        rule = self.rule
+        at = slice(None) if rows is None else rows
+        classes = self.memory.agreement.classes
         learner = rule.build_learner()
         X = self.features(self.agreement.scaled(learner.dtype)[at])
         y = self.agreement.label_indices()[at]
@@ -157,11 +156,13 @@ class TrainingSite(SummingSite[TrainingMemory]):
         what the site had before it. Another question in the same round is refused: whoever sees a site's answers to
         models of his choice learns more than the terms allow.
         """
-        rule, memory = self.rule, self.memory
+        rule = self.rule
+        memory = self.memory
         again = asked_again(memory.trained, rule.n_rounds, asked, round)
         aside = self.rows_aside()
         had = memory.before if again else memory.own
-        task, own = self.task(round, rate, ~aside if aside.any() else None), from_wire(had)
+        task = self.task(round, rate, ~aside if aside.any() else None)
+        own = from_wire(had)
         state = self.given_state(given, task)
         joint = rule.whole(task, state["model"], own)  # before training changes what the site has of its own
         sent = rule.train(task, state, own)
@@ -173,8 +174,10 @@ class TrainingSite(SummingSite[TrainingMemory]):
 
     def given_state(self, given: Leaves, task: Task) -> State:
         """Read what came as the branches that the rule gives, shaped as at the start, or refuse it."""
-        shape, came = self.rule.shared(task.first), from_wire(given)
-        wanted, state = Tree(self.rule.start(shape)), came.select(self.rule.gives)
+        shape = self.rule.shared(task.first)
+        came = from_wire(given)
+        wanted = Tree(self.rule.start(shape))
+        state = came.select(self.rule.gives)
         wrong = [name for name in self.rule.gives if not wanted.select([name]).fits(state.select([name]))]
         why = f"look at the names and shapes in {', '.join(wrong)}" if wrong else ""
         if not wrong and not shape.same_dtypes(state["model"]):
@@ -212,13 +215,15 @@ class TrainingSite(SummingSite[TrainingMemory]):
             bounded, bounds = private.summand(self, ask, self._rate(ask))
             return self.contribute_noisy(ask, bounded, **bounds)
         sent, weight, figures = self.train(ask.ticket.question_hash, ask.round, ask.given, self._rate(ask))
-        learner, given = self.rule.build_learner(), from_wire(ask.given)
+        learner = self.rule.build_learner()
+        given = from_wire(ask.given)
         # What is sent may come from memory (`HyperFed`): then nothing has told the learner its sizes in this process.
         learner.bind(self.data.shape[1] + self.rule.extra_columns, len(self.memory.agreement.classes))
         form = Summed.of(self.rule, sent, learner.statistics)
         whole = self.memory.agreement.rows if self.rule.counts_rows else math.fsum(ask.factors.values())
         added = figures.values(how_many(self.rule.validation_fraction))
-        weight, sites = weight * ask.factors[self.name], len(ask.ticket.participants)
+        weight = weight * ask.factors[self.name]
+        sites = len(ask.ticket.participants)
         words, cut = form.write(sent, given, weight, whole, added, sites=sites)
         if cut:
             log.warning(
@@ -239,7 +244,8 @@ class TrainingSite(SummingSite[TrainingMemory]):
     @answers(Finish)
     def finish(self, ask: Finish) -> Finished:
         """Take the last model and make it this site's own."""
-        task, own = self.task(LAST, self.rule.learning_rate), from_wire(self.memory.own)
+        task = self.task(LAST, self.rule.learning_rate)
+        own = from_wire(self.memory.own)
         state = self.given_state(ask.given, task)
         joint = self.joint_of(ask.given, task)
         personal = self.rule.personalise(task, state, own)
@@ -280,7 +286,9 @@ class TrainingSite(SummingSite[TrainingMemory]):
 
     def joint_model(self) -> TrainedModel:
         """Return a model of the run's kind, untrained: `for_site` makes it the site's own."""
-        rule, classes, columns = self.rule, self.memory.agreement.classes, self.data.shape[1]
+        rule = self.rule
+        classes = self.memory.agreement.classes
+        columns = self.data.shape[1]
         first = rule.build_learner().start(columns + rule.extra_columns, len(classes), np.random.default_rng(0))
         return TrainedModel(
             method=self.method_type.name,  # type: ignore[attr-defined]

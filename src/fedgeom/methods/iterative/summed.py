@@ -88,7 +88,8 @@ class Summed:
 
         ``whole`` is at least what the weights of any ``sites`` sites add up to.
         """
-        flat, options = sent.flat(), {"fraction_bits": FRACTION_BITS, "sites": sites}
+        flat = sent.flat()
+        options = {"fraction_bits": FRACTION_BITS, "sites": sites}
         if flat.shape != self.packed.shape:
             raise ContractError(
                 f"{flat.size} numbers are sent; the algorithm says that there are {self.packed.size}"
@@ -102,14 +103,17 @@ class Summed:
 
     def read(self, total: Words, given: State, whole: float) -> SummedMean:
         """Return the mean, and what else was summed, from the sum of the sites' words."""
-        numbers, wide = len(self.packed), self._wide
+        numbers = len(self.packed)
+        wide = self._wide
         if self.packing is None:
             values = from_fixed(total, fraction_bits=FRACTION_BITS)
             weight = float(values[numbers])
             return SummedMean(values[:numbers] / (weight or 1.0), values[numbers + 1 :], 0, weight)
         words = self.packing.length(numbers - wide)
-        rest, weight = from_fixed(total[words:], fraction_bits=FRACTION_BITS), 0.0
-        weight, flat = float(rest[wide]), np.empty(numbers)
+        rest = from_fixed(total[words:], fraction_bits=FRACTION_BITS)
+        weight = 0.0
+        weight = float(rest[wide])
+        flat = np.empty(numbers)
         flat[self.packed] = self.packing.read(total[:words], numbers - wide) * (_steady(whole) / (weight or 1.0))
         flat[~self.packed] = rest[:wide] / (weight or 1.0)
         return SummedMean(flat + self._base(given), rest[wide + 1 : -1], int(np.rint(rest[-1])), weight)
@@ -181,7 +185,8 @@ def combined(
 
     weights (sites,); ``whole``: what those of all sites add up to, where it is known.
     """
-    matrix, chosen = np.array([one.flat() for one in sent]), rule.combine_rule
+    matrix = np.array([one.flat() for one in sent])
+    chosen = rule.combine_rule
     inside = weights > 0  # who had nothing to train on has no say
     if not inside.any():
         return SummedMean(matrix[0], np.zeros(0), 0, 0.0)

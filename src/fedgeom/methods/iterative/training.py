@@ -142,7 +142,9 @@ class TrainingLoop:
     """What asks for a masked model."""
 
     def __init__(self, rule: TrainingRule, sites: Coordinator):
-        self.rule, self.sites, self.figures = rule, sites, how_many(rule.validation_fraction)
+        self.rule = rule
+        self.sites = sites
+        self.figures = how_many(rule.validation_fraction)
         self.strikes: dict[str, int] = {}
         self.members: tuple[str, ...] = ()
         """The sites that were ready to train."""
@@ -171,9 +173,11 @@ class TrainingLoop:
 
     def conduct(self) -> TrainedModel:
         """Hold the whole conversation."""
-        rule, sites = self.rule, self.sites
+        rule = self.rule
+        sites = self.sites
         self.agree()
-        learner, columns = rule.build_learner(), self.agreed.columns + rule.extra_columns
+        learner = rule.build_learner()
+        columns = self.agreed.columns + rule.extra_columns
         rng = np.random.default_rng([sites.seed % 2**63, 0])
         self.first = Tree(learner.start(columns, len(self.agreed.classes), rng))
         self.statistics = learner.statistics
@@ -192,15 +196,20 @@ class TrainingLoop:
 
     def _rounds(self, state: State) -> tuple[State, list[float]]:
         """Train in rounds; return the last state, or the best where patience ran out, and the losses on the way."""
-        rule, history, best = self.rule, list[float](), math.inf
-        kept, waited = state, 0
+        rule = self.rule
+        history = list[float]()
+        best = math.inf
+        kept = state
+        waited = 0
         for number in range(rule.n_rounds if rule.sends else 0):
             new, loss = self.round(number, state)
             # The loss is that of the model given out, so it tells of `state`, not of `new`.
             if not math.isnan(loss):
                 history.append(loss)
                 if loss < best - 1e-12:
-                    best, kept, waited = loss, state, 0
+                    best = loss
+                    kept = state
+                    waited = 0
                 else:
                     waited += 1
                 if rule.patience is not None and waited >= rule.patience:
@@ -218,7 +227,8 @@ class TrainingLoop:
 
     def skip_to(self, number: int) -> None:
         """Leave out sums of rounds before that were not needed: where sites are drawn, each round has its own."""
-        rule, sites = self.rule, len(self.cohort.joined.keys)
+        rule = self.rule
+        sites = len(self.cohort.joined.keys)
         if rule.count_drawn(sites) < sites:
             self.cohort.skip_to(rule.first_sum(number))  # type: ignore[attr-defined]
 
@@ -305,7 +315,8 @@ class TrainingLoop:
     def _open(self, number: int, groups: Sequence[Group]) -> list[Outcome]:
         questions: dict[str, TrainOpen] = {}
         for group in groups:
-            given, faster = to_wire(group.given), self.faster(group.members)
+            given = to_wire(group.given)
+            faster = self.faster(group.members)
             question = TrainOpen(round=number, given=given, agreed=self.agreed.hash, faster=faster)
             questions |= dict.fromkeys(group.members, question)
         answers = self.sites.ask(questions, expect=Update)

@@ -102,7 +102,8 @@ class Moments(MomentsSettings, Method):
 
     def _conduct_private(self, cohort: Cohort, classes: tuple[str, ...]) -> MomentsModel:
         """Sum moments with noise in them, and mend what the noise made impossible."""
-        bounds, columns = core.bounds(self, len(classes), cohort.columns), cohort.columns
+        bounds = core.bounds(self, len(classes), cohort.columns)
+        columns = cohort.columns
         result = cohort.sum_checked(SumClassMoments(classes=classes, curvature=self.c))
         noise = cohort.noise(**bounds)
         cohort.sites.metrics |= {

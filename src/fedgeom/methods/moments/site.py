@@ -51,7 +51,8 @@ class MomentsSite(SummingSite[MomentsMemory]):
 
     def check(self, settings: MomentsSettings) -> None:
         """Refuse data that the method cannot use, naming the site."""
-        faults, names = Collector(self.name), [str(name) for name in self.data.classes.tolist()]
+        faults = Collector(self.name)
+        names = [str(name) for name in self.data.classes.tolist()]
         with faults.take():
             floors = class_floors(settings, settings.min_rows, self.policy.min_rows_per_class)
             check_table(self.data, **floors)
@@ -71,7 +72,8 @@ class MomentsSite(SummingSite[MomentsMemory]):
         if ask.curvature != self.settings.c:
             raise ProtocolError("the moments are asked for in another space than the one the site joined on")
         self.names.check_agreed(ask.classes)
-        squares, clip = self.settings.squares, self.settings.clip
+        squares = self.settings.squares
+        clip = self.settings.clip
         self.check_size(length(len(ask.classes), self.data.shape[1], squares=squares))
         if clip is not None:
             whole = core.bounded_moments(self.data.X, self.data.y, ask.classes, self.settings, clip)
@@ -89,7 +91,9 @@ class MomentsSite(SummingSite[MomentsMemory]):
     @answers(TakeGroups)
     def take_groups(self, ask: TakeGroups) -> ModelTaken:
         """Make the model from the sums over the groups, after a look at whether they are those."""
-        settings, classes, columns = self.settings, self.names.agreed, self.data.shape[1]
+        settings = self.settings
+        classes = self.names.agreed
+        columns = self.data.shape[1]
         if settings.group_draw is None:
             raise ProtocolError("the terms of this run draw no groups")
         check_group_sums(self, ask.sums, SumGroupMoments, classes=classes, curvature=settings.c)
@@ -110,7 +114,8 @@ class MomentsSite(SummingSite[MomentsMemory]):
         """Make the model from the sum of all sites' moments, after a look at whether it is that sum."""
         self.sums.check_result(result, SumClassMoments)
         if self.settings.clip is not None:
-            classes, columns = self.names.agreed, self.data.shape[1]
+            classes = self.names.agreed
+            columns = self.data.shape[1]
             noise = self.noising.noise(**core.bounds(self.settings, len(classes), columns))
             return core.read_model(self.settings, result, noise, classes, columns)
         total = result.reals(SumClassMoments)
@@ -124,7 +129,8 @@ class MomentsSite(SummingSite[MomentsMemory]):
         None where that cannot be told, since a class is too small without the fold, or there are no densities, and
         where so many columns would make it costly.
         """
-        settings, classes = self.settings, self.names.agreed
+        settings = self.settings
+        classes = self.names.agreed
         if not settings.squares or self.data.shape[1] > MOST_COLUMNS:
             return None
         table, folds = self._scored(self.table)

@@ -78,7 +78,8 @@ class TopoTrainingLoop(TrainingLoop):
 
     def learn_shapes(self, round: int, state: State | None = None) -> None:
         """Ask for descriptors; cluster, weigh and judge the sites by them."""
-        rule, question = self.rule, self._question(round, state)
+        rule = self.rule
+        question = self._question(round, state)
         given = self.sites.ask(question, of=self.members, expect=Description)
         for name in [name for name, said in given.items() if not self._usable(said)]:
             del given.came[name]
@@ -104,8 +105,10 @@ class TopoTrainingLoop(TrainingLoop):
 
     def _usable(self, said: Description) -> bool:
         """Say whether a description has the numbers that were asked for: one site must not stop everybody."""
-        rule, classes = self.rule, len(self.agreed.classes)
-        whole, each = (len(NAMES) if rule.by_rows else 0), (len(NAMES) * classes if rule.by_class else 0)
+        rule = self.rule
+        classes = len(self.agreed.classes)
+        whole = len(NAMES) if rule.by_rows else 0
+        each = len(NAMES) * classes if rule.by_class else 0
         pairs = said.h0, said.h1
         right = (said.descriptor.shape, said.by_class.shape) == ((whole,), (each,))
         right = right and all(len(array.shape) == 2 and array.shape[1] == 2 for array in pairs)
@@ -129,7 +132,8 @@ class TopoTrainingLoop(TrainingLoop):
         drift = {name: topology.drift(np.vstack(self.history[name])) / first[name] for name in names}
         self.sites.metrics["drift"] = {name: round(float(value), 4) for name, value in drift.items()}
         moved = {name for name, value in drift.items() if value > self.rule.drift_limit}
-        new, self.quickened = moved - self.quickened, self.quickened | moved
+        new = moved - self.quickened
+        self.quickened = self.quickened | moved
         return bool(new)
 
     def faster(self, members: Sequence[str]) -> tuple[str, ...]:
@@ -158,7 +162,8 @@ class TopoTrainingLoop(TrainingLoop):
 
     def combine(self, state: State, outcomes: Sequence[Outcome], round: Round) -> State:
         """Blend the clusters' models with their consensus (Step 3, Eq. 7)."""
-        rule, models = self.rule, dict[int, Tree]()
+        rule = self.rule
+        models = dict[int, Tree]()
         for outcome in outcomes:
             models[self.cluster[outcome.sites[0]]] = outcome.mean["model"]
         if rule.cluster_by == "updates" and not self.moved:
@@ -274,7 +279,8 @@ class PTopoFL(TopoSettings, Algorithm):
     def advise(self, sites: Sequence[SiteData], policy: Policy, seed: int = 0) -> list[Finding]:
         """Refuse weights that single sites out, with what to do; what the default settings lead to is computed here."""
 
-        found, least = super().advise(sites, policy, seed), policy.min_cohort
+        found = super().advise(sites, policy, seed)
+        least = policy.min_cohort
         for names, mixed in mixtures(self, sites, seed):
             if mixed < MIXED * least:
                 some = f"{', '.join(names[:6])}{f' and {len(names) - 6} more' if len(names) > 6 else ''}"

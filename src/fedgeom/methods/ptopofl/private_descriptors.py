@@ -112,7 +112,8 @@ def gaussian_delta(sigma: float, sensitivity: float, epsilon: float) -> float:
     """
     if sensitivity == 0.0:
         return 0.0
-    half, shift = sensitivity / (2.0 * sigma), epsilon * sigma / sensitivity
+    half = sensitivity / (2.0 * sigma)
+    shift = epsilon * sigma / sensitivity
     # e^ε and Φ in one exponent: apart, the first overflows where the second vanishes.
     return max(float(ndtr(half - shift)) - exp(min(epsilon + float(log_ndtr(-half - shift)), 0.0)), 0.0)
 
@@ -133,7 +134,8 @@ def gaussian_sigma(epsilon: float, delta: float, sensitivity: float) -> float:
     def excess(log_sigma: float) -> float:
         return gaussian_delta(exp(log_sigma), 1.0, epsilon) - delta
 
-    low, high = -1.0, 1.0
+    low = -1.0
+    high = 1.0
     while excess(low) <= 0.0:
         low -= 1.0
     while excess(high) > 0.0:
@@ -179,7 +181,8 @@ def subsample_and_aggregate(
         raise InputError(f"{n} rows do not make one block of {block_rows}; take fewer rows per block.")
     if releases < 1:
         raise InputError(f"releases is {releases}, but at least one is wanted.")
-    m, blocks = len(floor), n // block_rows
+    m = len(floor)
+    blocks = n // block_rows
     diameter = (
         sqrt(m) if radius is None else min(sqrt(m), 2.0 * check_positive(radius, "radius", "a public number"))
     )

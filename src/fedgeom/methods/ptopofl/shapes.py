@@ -106,7 +106,8 @@ def describe_rows(
     h0 = h1 = NOTHING
     if method.cluster_by == "diagrams":
         cloud = rips_diagrams(X[subsample(len(X), method.n_points, rng())])
-        h0, h1 = Array.of(cloud.h0), Array.of(cloud.h1)
+        h0 = Array.of(cloud.h0)
+        h1 = Array.of(cloud.h1)
     merges = mixed_merge_share(X, y.astype(str)) if method.trust == "merges" else 0.0
     return Description(descriptor=whole, by_class=by_class, h0=h0, h1=h1, merges=merges)
 

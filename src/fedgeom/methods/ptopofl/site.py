@@ -60,7 +60,9 @@ class TopoSite(TrainingSite):
         """Refuse data that the method cannot use; gudhi must be there before anything is promised."""
         assert isinstance(settings, TopoSettings)
         self.check_work(RIPS_BYTES * settings.n_points**2)
-        faults, private, rows = Collector(self.name), settings.epsilon is not None, len(self.data)
+        faults = Collector(self.name)
+        private = settings.epsilon is not None
+        rows = len(self.data)
         with faults.take():
             super().check(settings)
         if private and rows < BLOCK_ROWS:
@@ -125,13 +127,16 @@ class TopoSite(TrainingSite):
     @answers(DescribePrivately)
     def describe_privately(self, ask: DescribePrivately) -> Description:
         """Send the descriptor with noise; the same one if asked again."""
-        method, memory = self.topology, self.memory
+        method = self.topology
+        memory = self.memory
         if method.epsilon is None or ask.round != 0:
             raise ProtocolError("the terms of this run ask for one private descriptor at most")
         if ask.round not in memory.described:
             # Privacy needs noise that nobody can draw again, so it does not follow from the run's seed.
-            X, rng = self.agreement.scaled(), SystemDraws()
-            low, high = np.full(X.shape[1], -BOX), np.full(X.shape[1], BOX)
+            X = self.agreement.scaled()
+            rng = SystemDraws()
+            low = np.full(X.shape[1], -BOX)
+            high = np.full(X.shape[1], BOX)
             noisy = private_descriptor(X, low, high, epsilon=method.epsilon, delta=method.delta, rng=rng)
             memory.described[ask.round] = np.asarray(noisy.values, "<f8").tobytes()
         values = np.frombuffer(memory.described[ask.round], "<f8")
@@ -139,7 +144,8 @@ class TopoSite(TrainingSite):
 
     def features(self, rows: Floats) -> Floats:
         """Add the four columns of Section 3.2, or the 48 numbers of Appendix D."""
-        method, memory = self.topology, self.memory
+        method = self.topology
+        memory = self.memory
         if not method.extra_columns:
             return rows
         if memory.shape_centre is None or memory.shape_constants is None:
@@ -150,7 +156,8 @@ class TopoSite(TrainingSite):
 
     def result(self) -> dict[str, Any]:
         """Return the site's own model, and the shape that belongs to it."""
-        found, memory = super().result(), self.memory
+        found = super().result()
+        memory = self.memory
         if memory.shape_centre is None or memory.shape_constants is None:
             return found
         return found | {

@@ -164,7 +164,8 @@ class Fourier(FeatureMap):
         frequencies = normals(ground.seed, "frequencies", self.n_components, ground.columns)
         # A Gaussian's distribution function makes its phase uniform; the last column of a wider draw would do as well.
         phases = 2 * math.pi * _uniform(normals(ground.seed, "phases", self.n_components, 1)[:, 0])
-        rows, spread = ground.standardised(X), ground.spread
+        rows = ground.standardised(X)
+        spread = ground.spread
         if self.scale == "joint":
             rows = rows * ground.scale
             spread = max(float((ground.varies * ground.scale**2).sum()), 1e-300)
@@ -205,7 +206,8 @@ class Binned(FeatureMap):
 
         edges = ndtri(np.arange(1, self.n_bins) / self.n_bins)
         found = np.searchsorted(edges, ground.standardised(X), side="right")
-        groups, cells = -(-ground.columns // self.group_size), self.n_bins**self.group_size
+        groups = -(-ground.columns // self.group_size)
+        cells = self.n_bins**self.group_size
         out = np.zeros((len(found), self.n_shuffles, groups, cells))
         for shuffle in range(self.n_shuffles):
             order = np.argsort(normals(ground.seed, f"shuffle {shuffle}", 1, ground.columns)[0], kind="stable")

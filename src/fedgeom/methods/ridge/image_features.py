@@ -73,7 +73,8 @@ def patch_moments(patches: Singles) -> Floats:
 
 def whitening(total: Floats, cells: int) -> tuple[Floats, Floats]:
     """Return the patches' mean, (cells,), and the symmetric matrix that whitens them, from their joint moments."""
-    count, mean = max(total[0], 1.0), total[1 : cells + 1] / max(total[0], 1.0)
+    count = max(total[0], 1.0)
+    mean = total[1 : cells + 1] / max(total[0], 1.0)
     squares = np.zeros((cells, cells))
     squares[np.triu_indices(cells)] = total[cells + 1 :] / count
     squares = squares + np.triu(squares, 1).T - np.outer(mean, mean)
@@ -131,7 +132,8 @@ def pooled_responses(
 
 def pool_matrix(down: int, across: int, pools: int) -> Singles:
     """Return the (pools², places) matrix that takes means over pools × pools parts of a grid, f4."""
-    rows, columns = _parts(down, pools), _parts(across, pools)
+    rows = _parts(down, pools)
+    columns = _parts(across, pools)
     return np.kron(rows, columns).astype(np.float32)
 
 
@@ -226,7 +228,8 @@ class Convolutions(FeatureMap):
 
     def transform(self, X: npt.NDArray[Any], ground: FeatureContext) -> npt.NDArray[Any]:
         """Return pooled responses and brightness."""
-        shape, (filters, offsets) = ground.shape, self.bank(ground)
+        shape = ground.shape
+        filters, offsets = self.bank(ground)
         places = grid(shape, self.patch_size, self.padding)
         looks = [(filters, pool_matrix(*places, self.pools))]
         if self.mirrors(shape):  # a filter on the mirror image is the mirrored filter on the image
@@ -241,7 +244,8 @@ class Convolutions(FeatureMap):
                 out[some, :split] += pooled_responses(found, bank, offsets, self.threshold, pools)
         out /= np.float32(len(looks))
         if self.means:
-            usual, unit = float(ground.mean.mean()), np.float32(ground.contrast)
+            usual = float(ground.mean.mean())
+            unit = np.float32(ground.contrast)
             out[:, split:] = brightness(X, shape, self.means, usual, mirror=self.mirrors(shape)) / unit
         return out
 

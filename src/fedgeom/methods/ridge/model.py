@@ -126,7 +126,8 @@ class RidgeModel(Model):
 
     def decision_function(self, X: npt.ArrayLike) -> Floats:
         """Return a score per class: near 1 for the row's class, near -1 for the others."""
-        rows, (maps, ground) = self._rows(X), self._parts
+        rows = self._rows(X)
+        maps, ground = self._parts
         out = np.empty((len(rows), len(self.names)))
         for some in blocks(len(rows), _ROWS):
             found = np.asarray(stack(maps, rows[some], ground), np.float64)

@@ -51,7 +51,8 @@ class FrozenNetwork(FeatureMap):
         """Return the module's outputs, without gradients and in evaluation mode."""
         import torch  # heavy, and an extra
 
-        network, out = self.module().eval(), np.empty((len(X), self.outputs), np.float32)
+        network = self.module().eval()
+        out = np.empty((len(X), self.outputs), np.float32)
         for some in blocks(len(X), _ROWS):
             rows = np.array(X[some], np.float32)
             if ground.shape:

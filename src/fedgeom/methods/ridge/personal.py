@@ -71,7 +71,8 @@ class PersonalRidge:
         wide = Z.shape[0] < Z.shape[1]
         values, vectors = np.linalg.eigh(Z @ Z.T if wide else Z.T @ Z)
         kept = values > 1e-10 * max(float(values[-1]), 1e-300) if len(values) else np.zeros(0, bool)
-        values, vectors = values[kept], vectors[:, kept]
+        values = values[kept]
+        vectors = vectors[:, kept]
         return (vectors if wide else (Z @ vectors) / np.sqrt(values)), values
 
     def left_out(self, strength: float) -> Floats:
@@ -81,7 +82,8 @@ class PersonalRidge:
         """
         if np.isinf(strength):
             return np.zeros(self.left.shape)
-        (U, values), (_, R) = self.basis, self.centred
+        U, values = self.basis
+        _, R = self.centred
         shrunk = values / (values + strength)
         fitted = (U * shrunk) @ (U.T @ R) + self.left.mean(axis=0)
         leverage = np.minimum((U**2) @ shrunk + 1.0 / len(U), 1 - 1e-9)[:, None]
@@ -91,7 +93,8 @@ class PersonalRidge:
         """Return intercepts, (classes,), and weights of the scaled features, (features, classes), to add."""
         if np.isinf(strength) or not len(self.left):
             return np.zeros(self.left.shape[1]), np.zeros((self.features.shape[1], self.left.shape[1]))
-        (U, values), (Z, R) = self.basis, self.centred
+        U, values = self.basis
+        Z, R = self.centred
         found = Z.T @ (U @ ((U.T @ R) / (values + strength)[:, None]))
         return self.left.mean(axis=0) - self.features.mean(axis=0) @ found, found
 
@@ -199,5 +202,6 @@ class PersonalPart(SummingPart[PersonalMemory]):
 
     def own_model(self) -> RidgeModel | None:
         """Return the site's own model; None before it has settled."""
-        joint, own = self.site.handed.model, self.memory.weights
+        joint = self.site.handed.model
+        own = self.memory.weights
         return None if joint is None or own is None else joint.for_site({"weights": own.numpy()})

@@ -105,18 +105,24 @@ def private_model(
 
     The covariance has no eigenvalue below what noise alone would have (2s√d, Wigner 1955), and is held back by as much.
     """
-    privacy, classes, ground = privacy_of(settings), len(names), ground_of(columns, seed)
+    privacy = privacy_of(settings)
+    classes = len(names)
+    ground = ground_of(columns, seed)
     assert privacy is not None
-    clip, columns = privacy.clip, width_of(settings, columns)
+    clip = privacy.clip
+    columns = width_of(settings, columns)
     counts = np.maximum(total[:classes] / WEIGHTS[0], 1.0)
     ties = total[classes : classes * (1 + columns)].reshape(classes, columns) * (clip / 2**BITS / WEIGHTS[1])
-    scale, upper = clip**2 / 4**BITS / WEIGHTS[2], np.triu_indices(columns)
+    scale = clip**2 / 4**BITS / WEIGHTS[2]
+    upper = np.triu_indices(columns)
     gram = np.zeros((columns, columns))
     gram[upper] = total[classes * (1 + columns) :] * scale
     gram.T[upper] = gram[upper]
-    rows, least = float(counts.sum()), 2 * (spread / WEIGHTS[0])
+    rows = float(counts.sum())
+    least = 2 * (spread / WEIGHTS[0])
     means = ties / np.maximum(counts, least)[:, None]
-    prior, middle = counts / rows, ties.sum(axis=0) / rows
+    prior = counts / rows
+    middle = ties.sum(axis=0) / rows
     between = (prior[:, None] * (means - middle)).T @ (means - middle)
     covariance = gram / rows - np.outer(middle, middle)
     if settings.rule == "discriminant":
@@ -131,7 +137,8 @@ def private_model(
         temperature = 1.0
     else:
         weights = 2 * inverse @ (prior[:, None] * (means - middle)).T
-        constants, temperature = 2 * prior - 1, TEMPERATURE
+        constants = 2 * prior - 1
+        temperature = TEMPERATURE
     solved = np.vstack([constants - middle @ weights, weights])
     return RidgeModel.made(tuple(names), settings.maps, ground, solved, max(pull * rows, 1e-12), temperature)
 
@@ -158,7 +165,8 @@ class BoundedGram(SummingPart[BoundedMemory]):
         site: Any = self.site
         site.names.check_agreed(ask.classes)
         width = width_of(self.settings, site.data.shape[1])
-        privacy, found = privacy_of(self.settings), bounds(len(ask.classes), width)
+        privacy = privacy_of(self.settings)
+        found = bounds(len(ask.classes), width)
         assert privacy is not None
         site.check_size(found["numbers"])
         features = features_of(self.settings, site.table.X, site.seed)
@@ -169,6 +177,7 @@ class BoundedGram(SummingPart[BoundedMemory]):
         """Make the model from the sum, after a look at whether it is the one that the sites added up."""
         site: Any = self.site
         site.sums.check_result(result, SumBounded)
-        names, columns = site.names.agreed, site.data.shape[1]
+        names = site.names.agreed
+        columns = site.data.shape[1]
         noise = site.noising.noise(**bounds(len(names), width_of(self.settings, columns)))
         return read_model(self.settings, result, noise, names, columns, site.seed)

@@ -125,10 +125,13 @@ class SolutionMemory(msgspec.Struct, kw_only=True):
             raise ProtocolError("the solution that came has another alpha than the terms allow")
         if not 0 <= freedom <= shape[0] + 1e-6 * shape[0]:
             raise ProtocolError("the solution that came has more degrees of freedom than features")
-        self.weights, self.alpha, self.freedom = Array.of(weights), alpha, freedom
+        self.weights = Array.of(weights)
+        self.alpha = alpha
+        self.freedom = freedom
         self.remainder, self.diagonal = Array.of(np.zeros(shape)), Array.of(np.zeros(shape[0]))
         self.class_scores = Array.of(np.zeros((shape[1] + 1, shape[1])))
-        self.checked, self.good = 0, False
+        self.checked = 0
+        self.good = False
 
     def comes_next(self, number: int, round: int, first: int, parts: int) -> bool:
         """Return whether a part of the sum comes next; False: it was looked at just before, and is asked for again.
@@ -164,7 +167,9 @@ class SolutionMemory(msgspec.Struct, kw_only=True):
         assert self.weights is not None
         assert self.remainder is not None
         assert self.diagonal is not None
-        W, left, diagonal = self.weights.numpy(), self.remainder.numpy(), self.diagonal.numpy()
+        W = self.weights.numpy()
+        left = self.remainder.numpy()
+        diagonal = self.diagonal.numpy()
         rows = max(float(diagonal[0]), 1e-300)
         held = self.alpha * np.maximum(diagonal, 0.0) / rows
         held[0] = 0.0
@@ -222,7 +227,8 @@ def _left_of(
     It is read a panel at a time: so large a vector is memory that the system has to clear.
     """
     W = weights.view()
-    left, diagonal = np.zeros(W.shape), np.zeros(len(W))
+    left = np.zeros(W.shape)
+    diagonal = np.zeros(len(W))
     at = starts(len(W) - 1, W.shape[1])
     for first in range(rows[0], rows[1], PANEL):  # so few rows that their square stays in a processor's cache
         last = min(first + PANEL, rows[1])
@@ -288,7 +294,8 @@ class RidgeSite(SummingSite[RidgeMemory]):
     @property
     def plan(self) -> FeatureProblem:
         """What follows from the terms, the seed and the policies."""
-        floors, columns = self.joining.class_floors, self.data.shape[1]
+        floors = self.joining.class_floors
+        columns = self.data.shape[1]
         return FeatureProblem(self.settings, self.seed, floors, columns, len(self.names.agreed))
 
     @property
@@ -347,13 +354,15 @@ class RidgeSite(SummingSite[RidgeMemory]):
     def sum_gram(self, ask: SumGram) -> Contribution:
         """Add up a part of the products of features."""
         self.names.check_agreed(ask.classes)
-        fit, plan = self._take(ask.last, SumGram), self.plan
+        fit = self._take(ask.last, SumGram)
+        plan = self.plan
         parts = gram_parts(self.settings, plan.width, plan.classes)
         start = self.joining.memory.sums.index(SumGram.kind)
         if ask.part >= len(parts) or ask.ticket.round != start + ask.part:
             raise ProtocolError(f"part {ask.part} of the sum is not what round {ask.ticket.round} is for")
         self._check_rows(fit.rows(), plan.width)
-        at, (first, last) = starts(plan.width, plan.classes), parts[ask.part]
+        at = starts(plan.width, plan.classes)
+        first, last = parts[ask.part]
         self.check_size(int(at[last] - at[first]))
         fold = ask.part * self.settings.folds // len(parts)
         seed = msgspec.msgpack.encode([fit, fold])
@@ -367,10 +376,12 @@ class RidgeSite(SummingSite[RidgeMemory]):
         return self.contribute(ask, part, fresh=True)
 
     def _gram(self, fit: FeatureFit, plan: FeatureProblem, fold: int) -> Floats:
-        X, codes = self.rows, self.codes
+        X = self.rows
+        codes = self.codes
         if self.settings.folds > 1:
             rows = np.flatnonzero(fold_numbers(X, self.settings.folds) == fold)
-            X, codes = X[rows], codes[rows]
+            X = X[rows]
+            codes = codes[rows]
         weights = class_weights(fit.class_counts()) if self.settings.balanced else None
         return packed_gram(features_of(X, plan, fit.finished(plan)), codes, plan.classes, plan.width, weights)
 
@@ -382,7 +393,9 @@ class RidgeSite(SummingSite[RidgeMemory]):
 
     def _take(self, last: SumResult, asked: type[SumQuestion]) -> FeatureFit:
         """Take the sum that came before, once, if it is the one that the sites added up; return what follows."""
-        memory, plan, stamp = self.memory, self.plan, fingerprint(b"last", msgspec.msgpack.encode(last))
+        memory = self.memory
+        plan = self.plan
+        stamp = fingerprint(b"last", msgspec.msgpack.encode(last))
         if memory.last != stamp:
             planned = self.joining.memory.sums
             start = planned.index(SumRidgeColumns.kind)
@@ -400,7 +413,8 @@ class RidgeSite(SummingSite[RidgeMemory]):
         return memory.fit
 
     def _check_stage(self, asked: type[SumQuestion]) -> None:
-        planned, taken = self.joining.memory.sums, self.memory.fit.taken
+        planned = self.joining.memory.sums
+        taken = self.memory.fit.taken
         expected = planned[planned.index(SumRidgeColumns.kind) + taken]
         if asked.kind != expected:
             raise ProtocolError(f"unexpected sum {asked.kind!r}; expected {expected!r}")
@@ -418,7 +432,8 @@ class RidgeSite(SummingSite[RidgeMemory]):
     @answers(CheckPart)
     def check_part(self, ask: CheckPart) -> SolutionTaken:
         """Look at one part of the sum; at the last, decide."""
-        memory, plan = self.memory.solution, self.plan
+        memory = self.memory.solution
+        plan = self.plan
         parts = gram_parts(self.settings, plan.width, plan.classes)
         start = self.joining.memory.sums.index(SumGram.kind)
         if not memory.comes_next(ask.number, ask.result.round, start, len(parts)):
@@ -435,7 +450,8 @@ class RidgeSite(SummingSite[RidgeMemory]):
     @answers(SumCalibration)
     def sum_surprise(self, ask: SumCalibration) -> Contribution:
         """Add up how well each temperature fits this site's rows."""
-        solved, rows = self.memory.solution, self.memory.fit.rows()
+        solved = self.memory.solution
+        rows = self.memory.fit.rows()
         chosen = tried_rows(self.rows, rows)
         scores = self._model(solved.ridge(), 1.0).decision_function(self.rows[chosen])
         if len(self.table) == len(self.data):  # rows of classes that are left out have no score here
@@ -449,7 +465,8 @@ class RidgeSite(SummingSite[RidgeMemory]):
         return self._model(self.memory.solution.final(), temperature)
 
     def _model(self, weights: Floats, temperature: float) -> RidgeModel:
-        ground, alpha = self.memory.fit.finished(self.plan), self.memory.solution.alpha
+        ground = self.memory.fit.finished(self.plan)
+        alpha = self.memory.solution.alpha
         return RidgeModel.made(self.names.agreed, self.settings.maps, ground, weights, alpha, temperature)
 
     def model_from(self, result: SumResult) -> RidgeModel:
@@ -461,7 +478,9 @@ class RidgeSite(SummingSite[RidgeMemory]):
 
     def result(self) -> dict[str, Any]:
         """Return how well the model fits the site's rows; of very many, those that temperatures were tried on."""
-        own, model, known = self.settling.own_model(), self.handed.model, self.memory.solution.fits
+        own = self.settling.own_model()
+        model = self.handed.model
+        known = self.memory.solution.fits
         if model is None:
             return {}
         fits = known if own is None and known is not None else self._fits(own or model)
@@ -469,7 +488,8 @@ class RidgeSite(SummingSite[RidgeMemory]):
         return {"fits": fits, "rows": len(self.data), **more}
 
     def _fits(self, model: RidgeModel) -> float:
-        rows, fit = rows_of(self.data), self.memory.fit
+        rows = rows_of(self.data)
+        fit = self.memory.fit
         chosen = tried_rows(rows, len(rows) if fit.counts is None else fit.rows())
         chosen = chosen if chosen.any() else np.ones(len(rows), bool)
         return float(np.mean(model.predict(rows[chosen]) == self.data.y[chosen].astype(str)))

@@ -77,7 +77,8 @@ class FeatureFit(msgspec.Struct, kw_only=True):
 
     def length(self, plan: FeatureProblem) -> int:
         """Return how many words the next sum has."""
-        conv, cells = plan.settings.conv, plan.cells
+        conv = plan.settings.conv
+        cells = plan.cells
         if self.taken == 0:
             return 2 * (plan.classes + 2 * plan.columns)
         if self.taken >= plan.steps or conv is None:
@@ -128,10 +129,12 @@ class FeatureFit(msgspec.Struct, kw_only=True):
         """Put the centres of clusters that were summed to their directions; the others stay."""
         assert self.centres is not None
         assert self.kept is not None
-        centres, length = self.centres.numpy(), np.linalg.norm(sums, axis=1, keepdims=True)
+        centres = self.centres.numpy()
+        length = np.linalg.norm(sums, axis=1, keepdims=True)
         kept = self.kept.numpy()
         centres[kept] = np.where(length > 1e-9, sums / np.where(length > 1e-9, length, 1.0), centres[kept])
-        self.centres, self.kept = Array.of(centres), None
+        self.centres = Array.of(centres)
+        self.kept = None
 
     def rows(self) -> float:
         """Return how many rows all sites have."""
@@ -168,7 +171,8 @@ class FeatureFit(msgspec.Struct, kw_only=True):
 
 def column_moments(X: npt.NDArray[Any], codes: Ints, classes: int) -> Floats:
     """Return counts of classes, sums of columns and sums of their squares: one vector, f8."""
-    sums, squares = np.zeros(X.shape[1]), np.zeros(X.shape[1])
+    sums = np.zeros(X.shape[1])
+    squares = np.zeros(X.shape[1])
     for some in image_features.blocks(len(X), 4096):
         rows = np.asarray(X[some], np.float64)
         sums += rows.sum(axis=0)
@@ -189,8 +193,11 @@ def cluster_sums(X: npt.NDArray[Any], fit: FeatureFit, plan: FeatureProblem) -> 
     assert fit.patch_mean is not None
     assert fit.whitener is not None
     assert fit.centres is not None
-    mean, whitener, centres = fit.patch_mean.numpy(), fit.whitener.numpy(), fit.centres.numpy()
-    images, sums = np.zeros(len(centres), np.int64), np.zeros(centres.shape)
+    mean = fit.patch_mean.numpy()
+    whitener = fit.whitener.numpy()
+    centres = fit.centres.numpy()
+    images = np.zeros(len(centres), np.int64)
+    sums = np.zeros(centres.shape)
     for found in _lattices(X, fit, plan):
         cells, units = image_features.assign(found, mean, whitener, centres)
         images += image_features.count_images(cells, len(found), len(centres))
@@ -199,7 +206,8 @@ def cluster_sums(X: npt.NDArray[Any], fit: FeatureFit, plan: FeatureProblem) -> 
 
 
 def _lattices(X: npt.NDArray[Any], fit: FeatureFit, plan: FeatureProblem) -> Sequence[Any]:
-    conv, shape = plan.settings.conv, plan.settings.shape
+    conv = plan.settings.conv
+    shape = plan.settings.shape
     assert conv is not None
     contrast = fit.contrast
     return (
@@ -241,7 +249,8 @@ def gram_parts(settings: RidgeSettings, features: int, classes: int) -> list[Row
 
 def check_part(settings: RidgeSettings, features: int, classes: int, limit: int) -> None:
     """Refuse parts of the sum that no message of ``limit`` bytes could hold; say what to do."""
-    rows, at = gram_parts(settings, features, classes), starts(features, classes)
+    rows = gram_parts(settings, features, classes)
+    at = starts(features, classes)
     size = 8 * max(int(at[last] - at[first]) for first, last in rows) + ENVELOPE
     if size > limit:
         raise InputError(

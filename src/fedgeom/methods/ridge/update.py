@@ -188,14 +188,16 @@ class UpdateSite(SummingSite[UpdateMemory]):
             raise ProtocolError("the features that came cannot be used") from error
         if not fits:
             raise ProtocolError("the sums from before have another number of parts")
-        self.memory.made, self.memory.hashes = ask.made, ask.hashes
+        self.memory.made = ask.made
+        self.memory.hashes = ask.hashes
         return SolutionTaken()
 
     @answers(SumChange)
     def sum_change(self, ask: SumChange) -> Contribution:
         """Count rows that are added, and rows that are taken out, by class."""
         self.names.check_agreed(ask.classes)
-        signs, classes = signs_of(self.table), len(self.settings.classes)
+        signs = signs_of(self.table)
+        classes = len(self.settings.classes)
         counts = [np.bincount(self.codes[signs == one], minlength=classes) for one in (1, -1)]
         return self.contribute(ask, np.concatenate(counts).astype(np.int64))
 
@@ -211,9 +213,11 @@ class UpdateSite(SummingSite[UpdateMemory]):
     @answers(SumChangedGram)
     def sum_gram(self, ask: SumChangedGram) -> Contribution:
         """Add up a part of the change of the products."""
-        made, changed = self.made, self._changed(ask.counts)
+        made = self.made
+        changed = self._changed(ask.counts)
         plan = self._plan(made)
-        parts, at = gram_parts(self.settings, plan.width, plan.classes), starts(plan.width, plan.classes)
+        parts = gram_parts(self.settings, plan.width, plan.classes)
+        at = starts(plan.width, plan.classes)
         start = self.joining.memory.sums.index(SumChangedGram.kind)
         if ask.part >= len(parts) or ask.ticket.round != start + ask.part:
             raise ProtocolError(f"part {ask.part} of the sum is not what round {ask.ticket.round} is for")
@@ -236,7 +240,8 @@ class UpdateSite(SummingSite[UpdateMemory]):
 
     def _gram(self, plan: FeatureProblem, made: FeatureState) -> Floats:
         """Return the products of rows that are added, less those of rows taken out."""
-        signs, ground = signs_of(self.table), made.fit.finished(plan)
+        signs = signs_of(self.table)
+        ground = made.fit.finished(plan)
         total = np.zeros(int(starts(plan.width, plan.classes)[-1]))
         for sign in (1, -1):
             rows = np.flatnonzero(signs == sign)
@@ -247,7 +252,8 @@ class UpdateSite(SummingSite[UpdateMemory]):
     @answers(TakeSolution)
     def take_solution(self, ask: TakeSolution) -> SolutionTaken:
         """Keep a solution until the sums have shown whether it is one."""
-        plan, memory = self._plan(self.made), self.memory.solution
+        plan = self._plan(self.made)
+        memory = self.memory.solution
         if memory.weights is None:  # asked the same again, it is kept as it is
             shape = (plan.width + 1, plan.classes)
             memory.take(ask.weights.numpy(), ask.alpha, ask.freedom, self.settings.alpha, shape)
@@ -256,7 +262,8 @@ class UpdateSite(SummingSite[UpdateMemory]):
     @answers(CheckUpdate)
     def check_update(self, ask: CheckUpdate) -> SolutionTaken:
         """Look at one part of the sums; at the last, decide and keep the model."""
-        memory, made = self.memory.solution, self.made
+        memory = self.memory.solution
+        made = self.made
         plan = self._plan(made)
         parts = gram_parts(self.settings, plan.width, plan.classes)
         start = self.joining.memory.sums.index(SumChangedGram.kind)
@@ -271,7 +278,9 @@ class UpdateSite(SummingSite[UpdateMemory]):
         self.memory.after = (*self.memory.after, hash_part(total))
         if memory.checked == len(parts):
             memory.conclude(self.settings.rule)
-            classes, maps, ground = self.settings.classes, self.settings.maps, made.fit.finished(plan)
+            classes = self.settings.classes
+            maps = self.settings.maps
+            ground = made.fit.finished(plan)
             model = RidgeModel.made(classes, maps, ground, memory.final(), memory.alpha, made.temperature)
             self.handed.keep(model.to_bytes())
         return SolutionTaken()
@@ -350,7 +359,8 @@ class RidgeUpdate(UpdateSettings, Method):
 
     def conduct(self, sites: Coordinator) -> RidgeModel:
         """Hold the conversation: join, give the features, sum the change, solve, let the sites check."""
-        before, cohort = self.before, join(sites, self)
+        before = self.before
+        cohort = join(sites, self)
         assert self.classes is not None
         kept = agree_on_names(cohort, self.classes)
         plan = FeatureProblem(self, before.made.seed, (1, 1), cohort.columns, len(self.classes))
@@ -396,7 +406,8 @@ class RidgeUpdate(UpdateSettings, Method):
         return solve(parts, gram_parts(self, plan.width, plan.classes), plan.width, plan.classes, self.alpha)
 
     def _model(self, found: Solution, plan: FeatureProblem, sums: Sequence[Floats]) -> RidgeModel:
-        made, parts = self.before.made, gram_parts(self, plan.width, plan.classes)
+        made = self.before.made
+        parts = gram_parts(self, plan.width, plan.classes)
         by = turn_of(sums, parts, found.weights, found.freedom) if self.rule == "discriminant" else None
         ground = made.fit.finished(plan)
         assert self.classes is not None

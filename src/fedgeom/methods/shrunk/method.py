@@ -73,12 +73,14 @@ class Shrunk(ShrunkSettings, Method):
         self.check_shape(len(agreed.classes), agreed.columns)
         classes = len(agreed.classes)
         stack = self.stack(classes)
-        state, last = Descent.start(*stack, agreed.columns), None
+        state = Descent.start(*stack, agreed.columns)
+        last = None
         for _ in range(self.n_rounds):
             last = cohort.sum_checked(SumTerms(last=last, agreed=agreed.hash))
             state.take(Terms.read(last.reals(SumTerms), stack, agreed.columns), ridges_of(self, stack))
         assert last is not None  # there is a round at least
-        directions, size = state.good.numpy(), (len(self.ridges), len(self.strengths))
+        directions = state.good.numpy()
+        size = (len(self.ridges), len(self.strengths))
         result = cohort.sum_checked(SumRankingEvidence(last=last, agreed=agreed.hash))
         sites.ask(TakeRankingEvidence(evidence=result, agreed=agreed.hash), of=cohort.left, expect=Finished)
         evidence = RankingEvidence.read_all(result.reals(SumRankingEvidence), *size)

@@ -74,7 +74,8 @@ class ShrunkSite(SummingSite[ShrunkMemory]):
 
     def _table(self) -> tuple[ShrunkSettings, Floats, Ints, Ints]:
         """Return the method, the scaled rows, their outcomes and folds: the same whenever asked."""
-        y, settings = self.agreement.label_indices(), self.settings
+        y = self.agreement.label_indices()
+        settings = self.settings
         fold = fold_of(y, settings.n_folds, self.seed, self.name)
         return settings, self.agreement.scaled(), told_apart(y, self._classes), fold
 
@@ -84,7 +85,9 @@ class ShrunkSite(SummingSite[ShrunkMemory]):
 
     def _descent(self, last: SumResult | None) -> Descent:
         """Take the sum that came before, once, if it is the one that the sites added up; return what follows."""
-        memory, settings, columns = self.memory, self.settings, self.data.X.shape[1]
+        memory = self.memory
+        settings = self.settings
+        columns = self.data.X.shape[1]
         stack = settings.stack(self._classes)
         state = memory.descent or Descent.start(stack[0], stack[1], columns)
         stamp = fingerprint(b"last", msgspec.msgpack.encode(last))
@@ -103,7 +106,8 @@ class ShrunkSite(SummingSite[ShrunkMemory]):
             raise ProtocolError("no joint models follow from the sum that came") from error
         if not within(state.at.numpy(), STEEPEST):
             raise ProtocolError("the joint models that follow from the sum that came are not finite, or too steep")
-        memory.descent, memory.last = state, stamp
+        memory.descent = state
+        memory.last = stamp
         return state
 
     @answers(SumTerms)
@@ -135,7 +139,8 @@ class ShrunkSite(SummingSite[ShrunkMemory]):
     def settle(self, ask: TakeRankingEvidence) -> Finished:
         """Make the site's own model: candidates around the joint ones, mixed by the evidence."""
         self.agreement.check_agreed(ask.agreed)
-        (method, X, told, _), memory = self._table(), self.memory
+        method, X, told, _ = self._table()
+        memory = self.memory
         size = (len(method.ridges), len(method.strengths))
         if memory.evidence is None or memory.score_spread is None or memory.descent is None:
             raise ProtocolError("the site was asked to settle before it gave its evidence")
@@ -173,7 +178,8 @@ class ShrunkSite(SummingSite[ShrunkMemory]):
     def _file(self, found: dict[str, Any]) -> bytes:
         if not found:
             return b""
-        columns, classes = self.data.X.shape[1], self.memory.agreement.classes
+        columns = self.data.X.shape[1]
+        classes = self.memory.agreement.classes
         width = len(found["model"]) // (1 + columns)
         blank = as_model(classes, np.zeros((columns, width)), np.zeros(width), None, None)
         return blank.for_site(found).to_bytes()
@@ -199,7 +205,9 @@ def joint_model(
 
     directions (outcomes·ridges, d); returns (d, outcomes), (outcomes,) and (outcomes, ridges, strengths), f8.
     """
-    w, b, weights = [], [], []
+    w = []
+    b = []
+    weights = []
     for mine, one in zip(directions.reshape(len(evidence), -1, directions.shape[1]), evidence, strict=True):
         found = shares(None, one, borrowed=method.prior_rows, temperature=method.temperature)
         kept = found[:, -1] if found[:, -1].sum() > 0 else found.sum(axis=1)
@@ -227,7 +235,8 @@ def own_model(
     found = []
     for at, (y, mine) in enumerate(zip(told, joint.reshape(len(told), -1, joint.shape[1]), strict=True)):
         weights = shares(own[at], everybody[at], borrowed=method.prior_rows, temperature=method.temperature)
-        directions, intercepts = np.zeros((*weights.shape, X.shape[1])), np.zeros(weights.shape)
+        directions = np.zeros((*weights.shape, X.shape[1]))
+        intercepts = np.zeros(weights.shape)
         for a, s in np.argwhere(weights > 1e-3):
             directions[a, s], intercepts[a, s] = personal(X, y, mine[a], float(method.strengths[s]))
         weights = np.where(weights > 1e-3, weights, 0.0)

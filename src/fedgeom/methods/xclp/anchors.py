@@ -89,10 +89,13 @@ class AnchorFit(msgspec.Struct, kw_only=True):
                 self.anchors, kept = Array.of(self.anchors.numpy()[kept]), np.arange(len(kept))
             self.kept = Array.of(kept.astype(np.int32))
         else:
-            step, cells = self.taken // 2 - 1, self.sums()
-            counts, sums = np.rint(values[:cells]), values[cells:].reshape(cells, plan.columns)
+            step = self.taken // 2 - 1
+            cells = self.sums()
+            counts = np.rint(values[:cells])
+            sums = values[cells:].reshape(cells, plan.columns)
             most = cells if step == plan.rounds - 1 else plan.anchors
-            self.anchors, self.kept = Array.of(move(sums, counts, most, next_seed(plan.seed, step))), None
+            self.anchors = Array.of(move(sums, counts, most, next_seed(plan.seed, step)))
+            self.kept = None
         self.taken += 1
 
     def _large_enough(self, sizes: Floats, plan: AnchorPlan) -> npt.NDArray[np.int64]:
@@ -121,7 +124,8 @@ class AnchorFit(msgspec.Struct, kw_only=True):
         found = first_cells(X, self.mean.numpy(), plan.seed, plan.anchors)
         if self.kept is None:
             return found
-        new, kept = np.full(plan.anchors, -1, np.int64), self.kept.numpy()
+        new = np.full(plan.anchors, -1, np.int64)
+        kept = self.kept.numpy()
         new[kept] = np.arange(len(kept))
         return new[found]
 
@@ -199,7 +203,9 @@ class AnchorCoordinator:
         self, settings: XclpSettings, cohort: Cohort, columns: int | None = None, features: bytes | None = None
     ):
         """Begin; ``columns`` and ``features`` (`SumUnitRows`) are those of what a network makes of the rows."""
-        self.settings, self.cohort, self.features = settings, cohort, features
+        self.settings = settings
+        self.cohort = cohort
+        self.features = features
         self.columns = cohort.columns if columns is None else columns
         self.plan = AnchorPlan.of(settings, cohort.sites.seed, cohort.class_floors, self.columns)
         self.state = AnchorFit()
@@ -222,7 +228,8 @@ class AnchorCoordinator:
         """Return the anchors' class scores, and how many labels each class has."""
         from fedgeom.geometry.graphs.anchors import anchor_scores  # scipy.sparse: slow to import
 
-        A, C = len(anchors), len(classes)
+        A = len(anchors)
+        C = len(classes)
         pairs = A * (A + 1) // 2
         question = SumCodes(last=self.last, nearest=self.settings.n_nearest, classes=classes)
         found = self.cohort.sum_reals(question, length=codes_length(A, C))
@@ -312,7 +319,8 @@ class Anchors(XclpPart[AnchorsMemory]):
         """Count this site's rows in each cell."""
         from fedgeom.geometry.graphs.anchors import cell_counts  # scipy.sparse: slow to import
 
-        fit, plan = self._take(ask.last), self.plan
+        fit = self._take(ask.last)
+        plan = self.plan
         self.site.check_size(2 * fit.cells(plan))
         counts = cell_counts(fit.deal(self.rows, plan), fit.cells(plan))
         return self.contribute(ask, np.concatenate([counts, counts > 0]).astype(float))
@@ -322,9 +330,11 @@ class Anchors(XclpPart[AnchorsMemory]):
         """Add up this site's unit rows in each cell that was found large enough."""
         from fedgeom.geometry.graphs.anchors import cell_counts, cell_sums  # scipy.sparse: slow to import
 
-        fit, plan = self._take(ask.last), self.plan
+        fit = self._take(ask.last)
+        plan = self.plan
         self.site.check_size(fit.sums() * (1 + plan.columns))
-        cells, kept = fit.deal(self.rows, plan), fit.sums()
+        cells = fit.deal(self.rows, plan)
+        kept = fit.sums()
         inside = cells >= 0
         counts = cell_counts(cells[inside], kept)
         sums = cell_sums(self.rows[inside], cells[inside], kept)
@@ -338,13 +348,15 @@ class Anchors(XclpPart[AnchorsMemory]):
         self.keep_to(n_nearest=ask.nearest)
         self.names.check_agreed(ask.classes)
         anchors = self._take(ask.last).finished(self.plan)
-        count, names = len(anchors), len(ask.classes)
+        count = len(anchors)
+        names = len(ask.classes)
         self.site.check_size(codes_length(count, names))
         Z = codes(self.rows, anchors, ask.nearest)
         numbers = label_numbers(self.site.table.y, ask.classes)
         here = np.unique(numbers[numbers >= 0])  # the site's own classes: others add nothing
         Y = one_hot(np.where(numbers >= 0, np.searchsorted(here, numbers), -1), len(here))
-        tied, labelled = np.zeros((count, names)), np.zeros(names)
+        tied = np.zeros((count, names))
+        labelled = np.zeros(names)
         tied[:, here], labelled[here] = Z.T @ Y, Y.sum(axis=0)
         gram = (Z.T @ Z).toarray()[np.triu_indices(count)]
         return self.contribute(ask, np.concatenate([gram, tied.ravel(), labelled]))
@@ -353,7 +365,8 @@ class Anchors(XclpPart[AnchorsMemory]):
     def read_model(self, ask: ReadModel) -> ModelRead:
         """Keep the model and label this site's rows with it."""
         self.check_round(ask.round)
-        anchors, model = self.memory.fit.finished(self.plan), self._keep(ask.model)
+        anchors = self.memory.fit.finished(self.plan)
+        model = self._keep(ask.model)
         self.names.check_agreed(model.classes)
         if (
             model.anchors is None
@@ -369,7 +382,8 @@ class Anchors(XclpPart[AnchorsMemory]):
 
     def _take(self, last: SumResult) -> AnchorFit:
         """Take the sum that came before, once, if it is the one that the sites added up; return what follows."""
-        memory, stamp = self.memory, fingerprint(b"last", msgspec.msgpack.encode(last))
+        memory = self.memory
+        stamp = fingerprint(b"last", msgspec.msgpack.encode(last))
         if memory.last == stamp:  # asked the same again
             return memory.fit
         planned = self.joining.memory.sums

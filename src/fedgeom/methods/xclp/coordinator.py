@@ -59,8 +59,11 @@ class Propagation:
         features: bytes | None = None,
     ):
         """Begin; ``columns`` and ``features`` are those of what a network makes of the rows (`SumRows`)."""
-        self.settings, self.cohort, self.number = settings, cohort, round
-        self.columns, self.features = columns, features
+        self.settings = settings
+        self.cohort = cohort
+        self.number = round
+        self.columns = columns
+        self.features = features
         self.group = 0
         """Which of the groups of sites is under way; 0 where there are none."""
 
@@ -79,7 +82,9 @@ class Propagation:
         cohort = self.cohort
         keys = cohort.joined.keys
         draw.check_sizes(len(cohort.names), max(keys[name].min_cohort for name in cohort.names))
-        living, ended, failed = set(cohort.left), list[str](), list[Exception]()
+        living = set(cohort.left)
+        ended = list[str]()
+        failed = list[Exception]()
         figures: dict[str, Any] = {"groups": draw.count}
         for self.group, names in enumerate(draw.groups(cohort.names, cohort.sites.seed, cohort.joined.seed)):
             cohort.left = tuple(name for name in names if name in living)
@@ -98,7 +103,8 @@ class Propagation:
         return XclpModel(classes, variant=self.settings.variant), figures | {"classes": len(classes)}
 
     def _pairs(self, classes: tuple[str, ...]) -> tuple[XclpModel, dict[str, Any]]:
-        cohort, wanted = self.cohort, self._rows()
+        cohort = self.cohort
+        wanted = self._rows()
         distances = compare(self.settings, cohort, {name: len(mask) for name, mask in wanted.items()}, self.number)
         cohort.left = compared = tuple(sorted({name for pair in distances for name in pair}))
         places = layout(compared, {name: len(wanted[name]) for name in compared})
@@ -122,7 +128,8 @@ class Propagation:
         }
 
     def _anchors(self, classes: tuple[str, ...]) -> tuple[XclpModel, dict[str, Any]]:
-        cohort, settings = self.cohort, self.settings
+        cohort = self.cohort
+        settings = self.settings
         talk = AnchorCoordinator(settings, cohort, self.columns, self.features)
         anchors = talk.fit()
         scores, counts = talk.scores(anchors, classes)
@@ -184,7 +191,8 @@ class Propagation:
         """
         from fedgeom.geometry.graphs.propagation import influence_columns  # scipy.sparse: half a second
 
-        cohort, alpha = self.cohort, self.settings.setting.alpha
+        cohort = self.cohort
+        alpha = self.settings.setting.alpha
         columns = {
             name: influence_columns(graph, alpha, places[name][0] + np.flatnonzero(wanted[name])).astype(
                 np.float32

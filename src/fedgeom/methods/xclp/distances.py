@@ -68,7 +68,8 @@ def _pair_turns(comparison: str, bits: int, me: str, mine: int, partner: str, th
     At turn 0 a site writes its first letters; at turn n it reads letters and answers each with the next one, or with
     its share.
     """
-    first, turns = asks_first(me, partner), Turns()
+    first = asks_first(me, partner)
+    turns = Turns()
     letters = _letter_sizes(comparison, *((mine, theirs) if first else (theirs, mine)), bits)
     for number, size in enumerate(letters):
         by_me = first == (number % 2 == 0)  # the two of them write in turn
@@ -339,9 +340,14 @@ class _Comparison:
     """The comparisons of all pairs, wave after wave."""
 
     def __init__(self, settings: XclpSettings, cohort: Cohort, rows: dict[str, int], hashing: Hashing, round: int):
-        self._settings, self._sites, self._rows = settings, cohort.sites, rows
-        self._hashing, self._round, self._min_sites = hashing, round, cohort.min_sites
-        self._alive, self._found = set(rows), Distances()
+        self._settings = settings
+        self._sites = cohort.sites
+        self._rows = rows
+        self._hashing = hashing
+        self._round = round
+        self._min_sites = cohort.min_sites
+        self._alive = set(rows)
+        self._found = Distances()
         self._waiting: dict[tuple[str, str], npt.NDArray[Any]] = {}
         """Shares whose other half has not come yet, by sender and partner."""
 
@@ -389,7 +395,10 @@ class _Comparison:
         if other is None:
             self._waiting[name, partner] = share
             return
-        (asker, one), (helper, two) = (name, share), (partner, other)
+        asker = name
+        one = share
+        helper = partner
+        two = other
         if not asks_first(name, partner):
             (asker, one), (helper, two) = (helper, two), (asker, one)
         group = comparison(self._settings.hamming, masked=self._sites.masked).group
@@ -397,7 +406,8 @@ class _Comparison:
 
     def distances(self) -> Distances:
         """Return the distances between the sites that are left, by pair, the one who asked first."""
-        alive, rows = self._alive, self._rows
+        alive = self._alive
+        rows = self._rows
         for one_site in sorted(alive):
             for other_site in sorted(alive):
                 if one_site != other_site and asks_first(one_site, other_site):
@@ -412,7 +422,8 @@ def neighbour_graph(settings: XclpSettings, distances: Distances, places: Places
     from fedgeom.geometry.graphs.knn import Neighbours, normalise  # scipy.sparse: slow to import
     from fedgeom.geometry.graphs.lsh import cosine_from_hamming, debias
 
-    n, setting = max(end for _, end in places.values()), settings.setting
+    n = max(end for _, end in places.values())
+    setting = settings.setting
     found = Neighbours(n, setting.k, self_loops=setting.self_loops)
     for (one, other), H in sorted(distances.items()):
         for i in range(0, H.shape[0], _TILE):
@@ -429,7 +440,8 @@ def neighbour_graph(settings: XclpSettings, distances: Distances, places: Places
 
 def layout(names: Sequence[str], rows: dict[str, int]) -> Places:
     """Put the sites' rows one below the other, in alphabetical order of the sites."""
-    places, at = {}, 0
+    places = {}
+    at = 0
     for name in sorted(names):
         places[name] = (at, at + rows[name])
         at += rows[name]
@@ -527,7 +539,8 @@ class RowComparison(XclpPart[RowComparisonMemory]):
     @answers(BeginComparison)
     def begin(self, ask: BeginComparison) -> FirstRowMessages:
         """Hash the rows, compare them among themselves, and write the first letters."""
-        memory, me = self.memory, self.site.name
+        memory = self.memory
+        me = self.site.name
         self.check_round(ask.round)
         if not self.joining.memory.secret:
             raise ProtocolError("the sites have no common secret yet")
@@ -542,7 +555,8 @@ class RowComparison(XclpPart[RowComparisonMemory]):
         if not set(now) <= set(ask.partners):
             raise ProtocolError("the partners of this wave are not among those that were announced")
         self._check_wave(ask.wave, now)
-        how, letters = self._variant(ask.hashing), {}
+        how = self._variant(ask.hashing)
+        letters = {}
         most = self.site.policy.max_message_bytes
         if self._largest(ask, now) > most:  # how large would tell how many rows there are
             raise ProtocolError(
@@ -583,7 +597,9 @@ class RowComparison(XclpPart[RowComparisonMemory]):
 
         A site that leaves in the middle has cost the others their work.
         """
-        how, me, rows = ask.hashing, self.site.name, {self.site.name: len(self.site.data), **ask.partners}
+        how = ask.hashing
+        me = self.site.name
+        rows = {self.site.name: len(self.site.data), **ask.partners}
         waves = [tuple(now)] if ask.wave else [tuple(now), *((partner,) for partner in ask.partners)]
         known = ({one: rows[one] for one in (me, *some)} for some in waves)
         return max(largest_message(how.comparison, how.bits, me, some, own=not ask.wave) for some in known)
@@ -623,7 +639,8 @@ class RowComparison(XclpPart[RowComparisonMemory]):
         self._check_hashing(ask.hashing)
         self._check_letters(ask)
         mine: PackedBits | None = None
-        letters, shares = {}, {}
+        letters = {}
+        shares = {}
         for partner, sealed in ask.letters.items():
             if partner not in memory.pairs:
                 raise ProtocolError(f"{partner!r} is not a partner of this site")
@@ -641,7 +658,9 @@ class RowComparison(XclpPart[RowComparisonMemory]):
 
     def _check_letters(self, ask: RelayRowMessages) -> None:
         """Refuse letters whose answers would be larger than the policy allows, before any is computed."""
-        how, rows, total = self._variant(ask.hashing), len(self.site.data), 0
+        how = self._variant(ask.hashing)
+        rows = len(self.site.data)
+        total = 0
         for partner in ask.letters:
             if partner in self.memory.pairs:
                 theirs = self.memory.pairs[partner].theirs
@@ -661,7 +680,8 @@ class RowComparison(XclpPart[RowComparisonMemory]):
 
     def _turn(self, partner: str, ask: RelayRowMessages, sealed: bytes, mine: PackedBits) -> None:
         """Answer a partner's letter, once."""
-        memory, how = self.memory, self._variant(ask.hashing)
+        memory = self.memory
+        how = self._variant(ask.hashing)
         pair = memory.pairs[partner]
         if not pair.said or ask.number < max(pair.said):
             raise ProtocolError(f"no letter from {partner!r} is expected any more")

@@ -111,13 +111,16 @@ class LabelReader(XclpPart[LabelsMemory]):
         setting = setting_for(reading.variant, None, None)
         known = label_numbers(self.site.table.y, classes)
         found = at_site(Z, known, setting, counts, reading.prior)
-        memory, later = self.memory, self.xclp.confidence == "code"
+        memory = self.memory
+        later = self.xclp.confidence == "code"
         codes = Array.of(keep_known(found.codes, known) if later else found.codes)
         again = memory.reading == reading and memory.labels == codes  # asked twice: what came since stays
         if not (later and again):
             memory.confidences = None if later else Array.of(found.confidence)
-        memory.labels, memory.classes = codes, classes
-        memory.scores, memory.reading = Array.of(found.scores), reading
+        memory.labels = codes
+        memory.classes = classes
+        memory.scores = Array.of(found.scores)
+        memory.reading = reading
         memory.stamp = reading.stamp(model)
 
     @answers(CountLabels)
@@ -142,7 +145,8 @@ class LabelReader(XclpPart[LabelsMemory]):
         memory = self.memory
         if memory.scores is None or not memory.counted:
             raise ProtocolError("joint numbers came of labels that this site did not count")
-        (level, own), sizes = self._own_labels(memory.scores), ask.sizes.numpy()
+        level, own = self._own_labels(memory.scores)
+        sizes = ask.sizes.numpy()
         if sizes.shape != own.shape or not np.isfinite(sizes).all():
             raise ProtocolError(f"the joint numbers of labels are not {len(own)} finite numbers")
         if not (sizes >= own).all() or ask.level < level:

@@ -67,7 +67,8 @@ class SpreadPart(XclpPart[SpreadMemory]):
     def spread(self, ask: Spread) -> Contribution:
         """Spread this site's labels over all rows, and hide what comes of it."""
         self._names.check_agreed(ask.classes)
-        data, columns = self.site.table, ask.columns.numpy()
+        data = self.site.table
+        columns = ask.columns.numpy()
         if not np.isfinite(columns).all():
             raise ProtocolError("the influence columns are not all finite")
         height = check_layout(ask)
@@ -181,7 +182,8 @@ class XclpSite(SummingSite[XclpMemory]):
 
     def model_file(self) -> bytes:
         """Return what labels rows that come later: the joint model, or over pairs the site's own rows and scores."""
-        labels, joint = self.memory.labels, self.handed.model
+        labels = self.memory.labels
+        joint = self.handed.model
         if joint is not None:
             return joint.to_bytes()
         if labels.scores is None or labels.reading is None:

@@ -45,14 +45,16 @@ class XclpTrainingLoop(TrainingLoop):
     def spread(self, number: int, state: State) -> None:
         """Spread labels over the features of the sites that train in this round."""
         self.skip_to(number)
-        cohort, chosen = self.cohort, self.chosen(number)
+        cohort = self.cohort
+        chosen = self.chosen(number)
         group = Group(chosen, state.select(self.rule.gives))
         if not chosen or self._rests(group):
             return
         embed = Embed(round=number, given=to_wire(group.given), agreed=self.agreed.hash)
         told = self.sites.ask(embed, of=chosen, expect=Embedded)
         self._need(tuple(told), group)
-        everybody, cohort.left = cohort.left, tuple(sorted(told))
+        everybody = cohort.left
+        cohort.left = tuple(sorted(told))
         settings = self.rule.xclp
         assert settings is not None
         width = feature_width(self.rule, self.agreed.columns, len(self.agreed.classes), self.first)
@@ -63,7 +65,8 @@ class XclpTrainingLoop(TrainingLoop):
         except NothingToSpreadError:  # nobody drawn has a label; sites go on with what they have
             self.sites.metrics.setdefault("labels spread", []).append({"round": number + 1, "labelled": 0})
         finally:
-            reached, cohort.left = cohort.left, everybody
+            reached = cohort.left
+            cohort.left = everybody
         if self.rule.masked and any(cohort.joined.keys[name].min_difference for name in chosen):
             self.strikes |= dict.fromkeys(set(chosen) - set(reached), STRIKES)  # as after a sum of models
 
@@ -187,7 +190,8 @@ class XCLPTraining(XclpTrainingSettings, Algorithm):
 
     def advise(self, sites: Sequence[SiteData], policy: Policy, seed: int = 0) -> list[Finding]:
         """Warn also of sites that are said to have labels and have none, or are not there: shares are drawn by that."""
-        found, known = super().advise(sites, policy, seed), {site.name: own_label_counts(site.y) for site in sites}
+        found = super().advise(sites, policy, seed)
+        known = {site.name: own_label_counts(site.y) for site in sites}
         strange = [name for name in self.labelled_sites if not known.get(name)]
         if strange:
             what = f"labelled_sites names {', '.join(map(repr, strange[:8]))}: no sites of this run with labels"

@@ -109,7 +109,8 @@ class FromOwnGraph(PseudoLabels):
         from fedgeom.geometry.graphs.propagation import propagate
 
         setting = setting_for(self.variant, self.n_neighbors, self.alpha)
-        V, Y = unit_rows(np.asarray(task.features(model), np.float64)), one_hot(known, task.classes)
+        V = unit_rows(np.asarray(task.features(model), np.float64))
+        Y = one_hot(known, task.classes)
         if not Y.any():
             return Pseudo(np.full(len(V), -1), np.zeros(len(V)))
         tiles = (

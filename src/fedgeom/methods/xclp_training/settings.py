@@ -78,7 +78,8 @@ class InnerAlgorithm(Choice):
     @staticmethod
     def _own(rule: Algorithm) -> dict[str, Any]:
         """Return an algorithm as a table; what the run settles must be as nothing was said."""
-        plain, usual = rule.terms(), type(rule)().terms()
+        plain = rule.terms()
+        usual = type(rule)().terms()
         moved = [name for name in COMMON if plain[name] != usual[name]]
         if moved:
             raise InputError(
@@ -94,7 +95,8 @@ class InnerAlgorithm(Choice):
     def rule(self, settings: TrainingRule) -> Algorithm:
         """Return the algorithm with the settings of the run: those that say something, and its own for the others."""
         found: type[Algorithm] = METHODS.find(self.algorithm, what="algorithm")
-        terms, usual = settings.terms(), TrainingRule().terms()
+        terms = settings.terms()
+        usual = TrainingRule().terms()
         said = {name: getattr(settings, name) for name in COMMON if terms[name] != usual[name]}
         return found(**said, **dict(self.own))
 
@@ -109,7 +111,8 @@ if TYPE_CHECKING:
     AlgorithmOrName = str | InnerAlgorithm | Algorithm | type[Algorithm] | dict[str, Any]
     LabelsOrName = str | PseudoLabels | dict[str, Any]
 else:  # choices are read from names and tables
-    AlgorithmOrName, LabelsOrName = InnerAlgorithm, PseudoLabels
+    AlgorithmOrName = InnerAlgorithm
+    LabelsOrName = PseudoLabels
 
 BRANCHES = ("sends", "gives", "sends_changes", "predicts_jointly", "needs_steps", "sums_rows_up")
 
@@ -223,7 +226,8 @@ class XclpTrainingSettings(TrainingRule):
         """Train; without rows to train on, send what counts for nothing and changes nothing."""
         if self.trains(task):
             return self.rule.local(task, given, own)
-        blank, start = Tree(self.sent_like(self.shared(task.first))), given["model"]
+        blank = Tree(self.sent_like(self.shared(task.first)))
+        start = given["model"]
         return blank | {"model": 0.0 * start if self.sends_changes else start}
 
     def start(self, model: Tree) -> State:

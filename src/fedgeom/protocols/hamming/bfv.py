@@ -93,7 +93,8 @@ class BitLayout:
     @property
     def cost(self) -> float:
         """Bytes sent, and 2 kB for each product or transform (a second is as bad as 8 MB)."""
-        ciphers, answers = self.row_groups * self.pieces, self.row_groups * self.column_groups
+        ciphers = self.row_groups * self.pieces
+        answers = self.row_groups * self.column_groups
         sent = 8 * (2 * self.primes * DEGREE * ciphers + (DEGREE + self.rows * self.columns) * answers)
         return sent + 1000 * self.primes * self.column_groups * (ciphers + self.pieces)
 
@@ -158,7 +159,8 @@ class PackedLattice:
     def sizes(self, asker: int, helper: int, length: int) -> tuple[int, ...]:
         """Return how many bytes each letter has."""
         plan = layout(asker, helper, length)
-        ciphers, answers = plan.row_groups * plan.pieces, plan.row_groups * plan.column_groups
+        ciphers = plan.row_groups * plan.pieces
+        answers = plan.row_groups * plan.column_groups
         public = 16 * (plan.primes + 1) * DEGREE
         first = letter_size(BfvCiphertexts, public=public, numbers=16 * plan.primes * DEGREE * ciphers)
         places = 8 * plan.rows * plan.columns * answers
@@ -182,7 +184,8 @@ class PackedLattice:
             raise ProtocolError("the helper's only turn is over")
         plan = layout(theirs, len(mine), mine.length)
         ciphers = plan.row_groups * plan.pieces
-        key, cipher = (2, plan.primes + 1, DEGREE), (2, plan.primes, DEGREE)
+        key = (2, plan.primes + 1, DEGREE)
+        cipher = (2, plan.primes, DEGREE)
         got = read(letter, BfvCiphertexts, public=8 * math.prod(key), numbers=8 * math.prod(cipher) * ciphers)
         helper = Helper(_words(got.public).reshape(key))
         numbers = _words(got.numbers).reshape(plan.row_groups, plan.pieces, *cipher)
@@ -191,7 +194,8 @@ class PackedLattice:
         shape = (plan.row_groups, plan.column_groups, plan.rows * plan.columns)
         masks = np.frombuffer(secrets.token_bytes(8 * int(np.prod(shape))), np.uint64).reshape(shape)
         masks = masks & np.uint64(2**PLAIN_BITS - 1)
-        first, second = np.empty(shape, "<u8"), np.empty((*shape[:2], DEGREE), "<u8")
+        first = np.empty(shape, "<u8")
+        second = np.empty((*shape[:2], DEGREE), "<u8")
         for column, polynomials in enumerate(_plain_polynomials(plan, mine)):
             plains = [helper.plain_factor(polynomial) for polynomial in polynomials]
             for row, group in enumerate(factors):
@@ -207,8 +211,10 @@ class PackedLattice:
         shape = (plan.row_groups, plan.column_groups, plan.rows * plan.columns)
         count = int(np.prod(shape[:2]))
         got = read(letter, BfvAnswers, first=8 * int(np.prod(shape)), second=8 * DEGREE * count)
-        owner, places = KeyHolder(state, plan.primes), plan.places()
-        first, second = _words(got.first).reshape(count, -1), _words(got.second).reshape(count, -1)
+        owner = KeyHolder(state, plan.primes)
+        places = plan.places()
+        first = _words(got.first).reshape(count, -1)
+        second = _words(got.second).reshape(count, -1)
         found = np.stack([owner.open(places, one, two) for one, two in zip(first, second, strict=True)])
         shaped = found.reshape(*shape[:2], plan.rows, plan.columns)
         return PairTurn(None, None, _share(plan, shaped, len(mine)))

@@ -36,7 +36,8 @@ class PackedBits:
     def __post_init__(self) -> None:
         if not 1 <= self.length <= LONGEST:
             raise InputError(f"vectors of {self.length} bits were given; wanted 1 … {LONGEST}")
-        rows, width = self.rows, -(-self.length // 8)
+        rows = self.rows
+        width = -(-self.length // 8)
         if rows.dtype != np.uint8 or rows.ndim != 2 or rows.shape[1] != width or not len(rows):
             raise InputError(
                 f"packed bits of {rows.dtype} and shape {rows.shape} were given; for vectors of {self.length} "
@@ -120,7 +121,9 @@ def converse(variant: Variant, asker: PackedBits, helper: PackedBits) -> PairTra
     """Play both sites in one process, for tests and measurements."""
     step = variant.begin(asker, len(helper))
     memory: bytes | None = None
-    kept, letter, letters = step.state, step.letter, []
+    kept = step.state
+    letter = step.letter
+    letters = []
     shares: dict[str, Share] = {}
     while letter is not None:
         letters.append(letter)

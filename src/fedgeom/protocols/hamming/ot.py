@@ -144,13 +144,15 @@ class ObliviousTransfer:
         return PairTurn(write(kept), write(ExtensionColumns(columns.tobytes())), None)
 
     def _correct(self, mine: PackedBits, theirs: int, own: _Chosen, letter: bytes) -> PairTurn:
-        count, width = len(mine), mine.rows.shape[1]
+        count = len(mine)
+        width = mine.rows.shape[1]
         message = read(letter, ExtensionColumns, columns=COLUMNS * theirs * width).columns
         delta = np.frombuffer(own.delta, np.uint8)
         rows = sender_rows(
             np.unpackbits(delta), _cut(own.keys), np.frombuffer(message, np.uint8).reshape(COLUMNS, -1)
         )
-        strings, places = RowHash(own.hash_key, 2 * count), 8 * width
+        strings = RowHash(own.hash_key, 2 * count)
+        places = 8 * width
         signs = np.uint16(1) - np.uint16(2) * np.unpackbits(mine.rows, axis=1).T.astype(np.uint16, order="C")
         corrections = np.empty((theirs, places, count), "<u2")
         share = np.empty((theirs, count), np.uint16)
@@ -163,12 +165,14 @@ class ObliviousTransfer:
         return PairTurn(None, write(Corrections(corrections.tobytes())), share - mine.weights())
 
     def _end(self, mine: PackedBits, theirs: int, own: _Extended, letter: bytes) -> PairTurn:
-        count, width = len(mine), mine.rows.shape[1]
+        count = len(mine)
+        width = mine.rows.shape[1]
         places = 8 * width
         numbers = read(letter, Corrections, numbers=2 * count * places * theirs).numbers
         corrections = np.frombuffer(numbers, "<u2").reshape(count, places, theirs)
         rows = receiver_rows(_cut(own.keys), mine.rows.size)
-        strings, bits = RowHash(own.hash_key, 2 * theirs), np.unpackbits(mine.rows, axis=1)
+        strings = RowHash(own.hash_key, 2 * theirs)
+        bits = np.unpackbits(mine.rows, axis=1)
         share: Share = np.empty((count, theirs), np.uint16)
         for at in range(count):
             got = strings(rows[at * places : (at + 1) * places], at * places).view("<u2")

@@ -69,13 +69,15 @@ class Paillier:
 
     def sizes(self, asker: int, helper: int, length: int) -> tuple[int, ...]:
         """Return how many bytes each letter has."""
-        groups, cipher = -(-asker // self.slots), self.bits // 4
+        groups = -(-asker // self.slots)
+        cipher = self.bits // 4
         first = letter_size(Encrypted, public=self.bits // 8, numbers=groups * length * cipher)
         return first, letter_size(Masked, numbers=groups * helper * cipher)
 
     def begin(self, mine: PackedBits, theirs: int) -> PairTurn:
         """Send a public key and all bits, encrypted (asker)."""
-        key, bits = SecretKey.generate(self.bits), mine.unpacked()
+        key = SecretKey.generate(self.bits)
+        bits = mine.unpacked()
         ciphers = [
             key.encrypt(number)
             for start in range(0, len(mine), self.slots)
@@ -88,7 +90,9 @@ class Paillier:
         """Add up under encryption, and mask (helper)."""
         if state is not None:
             raise ProtocolError("the helper's only turn is over")
-        groups, length, size = -(-theirs // self.slots), mine.length, self.bits // 4
+        groups = -(-theirs // self.slots)
+        length = mine.length
+        size = self.bits // 4
         got = read(letter, Encrypted, public=self.bits // 8, numbers=groups * length * size)
         key = PublicKey.from_bytes(got.public, self.bits)
         bits = mine.unpacked().astype(bool).tolist()
@@ -97,7 +101,8 @@ class Paillier:
         for group in range(groups):
             part = key.read(got.numbers[group * length * size : (group + 1) * length * size])
             count = min(self.slots, theirs - group * self.slots)
-            every, unit = key.product(part), sum(1 << LIMB * at for at in range(count))
+            every = key.product(part)
+            unit = sum(1 << LIMB * at for at in range(count))
             columns = []
             for row in bits:
                 ones = key.product(cipher for cipher, bit in zip(part, row, strict=True) if bit)

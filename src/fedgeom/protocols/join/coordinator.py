@@ -172,7 +172,8 @@ def _leave_out_unlocked(
 ) -> None:
     """Leave out sites that did not leave the locked keys of all their pairs for each sum that they may be in."""
     for name, answer in list(sent.items()):
-        own, size = set(parts.of(name)), KEY_BYTES * len(peers[name])
+        own = set(parts.of(name))
+        size = KEY_BYTES * len(peers[name])
         if [len(keys) for keys in answer.locked] == [size * (at in own) for at in range(parts.sums)]:
             continue
         sent.missing[name] = "left no locked keys of all its pairs, one for each sum"

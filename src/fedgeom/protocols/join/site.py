@@ -188,7 +188,8 @@ class RingDraw(Part[RingMemory]):
                 raise ProtocolError(
                     "the ring was drawn; it is drawn anew, with the next number, when a site was lost"
                 )
-            memory.draws[ask.draw], memory.cohort = over, shown
+            memory.draws[ask.draw] = over
+            memory.cohort = shown
         if memory.draws[ask.draw] != over:
             raise ProtocolError(f"the number of draw {ask.draw + 1} was shown for another cohort")
         return RingNumber(number=follow_chain(memory.secret, DRAWS - 1 - ask.draw))
@@ -204,7 +205,8 @@ class RingDraw(Part[RingMemory]):
             if numbers or draw:
                 raise ProtocolError(f"{len(cohort)} sites need no ring, but came with numbers for one")
             return
-        draws, packed = self.memory.draws, pack_cohort(cohort)
+        draws = self.memory.draws
+        packed = pack_cohort(cohort)
         if not draws or draw != max(draws) or draws[draw] != hash_cohort(packed):
             raise ProtocolError(
                 "this is not the cohort, or not the draw, for which this site showed its last number"
@@ -307,7 +309,8 @@ class JoinMemory(msgspec.Struct, kw_only=True):
         held = [HeldShares({}, {}) for _ in self.mask_secrets]
         for name, letter in letters.items():
             for at, mask, own in zip(parts.of(name), letter.mask_shares, letter.self_shares, strict=True):
-                held[at].masks[name], held[at].selves[name] = mask, own
+                held[at].masks[name] = mask
+                held[at].selves[name] = own
         self.shares = tuple(map(msgspec.msgpack.encode, held))
 
     def held(self, round: int) -> HeldShares:
@@ -354,7 +357,8 @@ def make_pair_keys(
     """
     names = {peer: sorted((me.encode(), peer.encode())) for peer in memory.peers}
     roots = [derive(agreed[peer], b"masks", run, memory.cohort_seed, *both) for peer, both in names.items()]
-    mine, made = set(sums), keys_by_sum(roots, len(memory.mask_secrets))
+    mine = set(sums)
+    made = keys_by_sum(roots, len(memory.mask_secrets))
     memory.pair_keys = tuple(keys if at in mine else b"" for at, keys in enumerate(made))
     return tuple(map(lock, memory.pair_keys, memory.mask_secrets))
 
@@ -400,7 +404,10 @@ class JoinPart(Part[JoinMemory]):
         self.site.examine(settings, ask.seed)  # the data are looked at last: until here nothing depends on them
         if not memory.terms_hash:
             self.site.identity.budget.charge(self.site.run, method, spent_by(settings))
-            memory.terms_hash, memory.terms, memory.seed, memory.sums = terms, ask.terms, ask.seed, sums
+            memory.terms_hash = terms
+            memory.terms = ask.terms
+            memory.seed = ask.seed
+            memory.sums = sums
             memory.participants_bytes = pack_names(ask.participants)
             self._make_secrets(ask.rounds)
         keys = self._own_keys()
@@ -449,7 +456,8 @@ class JoinPart(Part[JoinMemory]):
         return data.shape[1], hash_columns(self.site.run, data.columns)
 
     def _own_keys(self) -> PublicKeys:
-        memory, site = self.memory, self.site
+        memory = self.memory
+        site = self.site
         columns, columns_hash = self._columns()
         unsigned = PublicKeys(
             letters=exchange_public(memory.letter_secret),
@@ -469,7 +477,9 @@ class JoinPart(Part[JoinMemory]):
     @answers(Share)
     def share_secrets(self, ask: Share) -> Letters:
         """Check the announced cohort and send each peer its shares."""
-        memory, me, run = self.memory, self.site.name, self.site.run
+        memory = self.memory
+        me = self.site.name
+        run = self.site.run
         seed = cohort_seed(run, ask.cohort, ask.numbers, ask.draw)
         if memory.cohort and memory.cohort_seed != seed:
             raise ProtocolError("another cohort was announced before; one run has one cohort")
@@ -477,7 +487,8 @@ class JoinPart(Part[JoinMemory]):
             return decode(memory.letters, Letters)
         self.check_cohort(ask.cohort)
         self.site.ring.check(ask.cohort, ask.numbers, ask.draw)  # type: ignore[attr-defined]
-        memory.cohort_bytes, memory.cohort_seed = memoryview(pack_cohort(ask.cohort)), seed
+        memory.cohort_bytes = memoryview(pack_cohort(ask.cohort))
+        memory.cohort_seed = seed
         numbers = holder_numbers(ask.cohort, seed)
         heralds = seed_contributors(list(numbers))
         memory.peers = neighbours(numbers, seed, self.settings.smallest_sum(len(numbers)))[me]
@@ -513,7 +524,9 @@ class JoinPart(Part[JoinMemory]):
 
     def check_cohort(self, cohort: Mapping[str, PublicKeys]) -> None:
         """Refuse a cohort that is too small, or not of known sites with keys for the same run and terms."""
-        site, memory, me = self.site, self.memory, self.site.name
+        site = self.site
+        memory = self.memory
+        me = self.site.name
         if len(cohort) < site.policy.min_cohort:
             raise ProtocolError(
                 f"the cohort has {len(cohort)} sites; the policy of {me!r} asks for at least "
@@ -543,7 +556,8 @@ class JoinPart(Part[JoinMemory]):
 
     def _agree(self, others: Iterable[str]) -> dict[str, bytes]:
         """Return what this site and each of some others agree on."""
-        secret, cohort = self.memory.letter_secret, self.memory.cohort
+        secret = self.memory.letter_secret
+        cohort = self.memory.cohort
         return {other: agreement(secret, cohort[other].letters) for other in others}
 
     def _key(self, agreed: bytes, sender: str, recipient: str) -> tuple[bytes, bytes]:
@@ -573,7 +587,8 @@ class JoinPart(Part[JoinMemory]):
         A name said twice would leave a gap in the hidden order, next to that site's place: the coordinator
         could read off the sum where the gap is.
         """
-        memory, me = self.memory, self.site.name
+        memory = self.memory
+        me = self.site.name
         if not in_order(members):
             raise ProtocolError("the members must be named once each, in alphabetical order")
         if memory.secret:
@@ -583,7 +598,8 @@ class JoinPart(Part[JoinMemory]):
         if me not in members or not name_set(members) <= memory.cohort.keys():
             raise ProtocolError("the announced members are not a part of the cohort with this site in it")
         senders = sorted(set(letters) & set(members) - {me})
-        parts, agreed = self.parts, self._agree(senders)
+        parts = self.parts
+        agreed = self._agree(senders)
         opened = {
             sender: self._unseal(agreed[sender], sender, letters[sender], len(parts.of(sender)))
             for sender in senders
@@ -597,7 +613,8 @@ class JoinPart(Part[JoinMemory]):
         if not said or len(said[0]) != 32:
             raise ProtocolError("no herald's secret arrived: all of them were lost while joining; start anew")
         memory.keep_shares({name: opened[name] for name in (*memory.peers, me) if name in opened}, self.parts)
-        memory.secret, memory.own_letter = said[0], None
+        memory.secret = said[0]
+        memory.own_letter = None
         memory.order_bytes = pack_names(hidden_order(memory.secret, members))
 
     @property
@@ -620,10 +637,12 @@ class JoinPart(Part[JoinMemory]):
 
     def check_many_enough(self, names: Any) -> None:
         """Refuse what would be shared among fewer sites than the policy asks for."""
-        least, who = self.site.policy.min_cohort, f"the policy of {self.site.name!r} asks"
+        least = self.site.policy.min_cohort
+        who = f"the policy of {self.site.name!r} asks"
         if privacy_of(self.settings):  # with fewer, the noise of those that are left would not be enough
             wanted = max((keys.min_cohort for keys in self.memory.cohort.values()), default=0)
-            least, who = max(least, smallest_sum(self.settings, wanted)), "the run's noise is calibrated"
+            least = max(least, smallest_sum(self.settings, wanted))
+            who = "the run's noise is calibrated"
         found = len(frozenset(names))
         if found < least:
             raise ProtocolError(f"{found} sites are left; {who} for at least {least}")
@@ -652,7 +671,8 @@ class OpenJoining(JoinPart):
 
     def share_secrets(self, ask: Share) -> Letters:
         """Take note of who is there; the common secret is no secret."""
-        memory, run = self.memory, self.site.run
+        memory = self.memory
+        run = self.site.run
         memory.cohort_bytes = memoryview(pack_cohort(ask.cohort))
         memory.cohort_seed = cohort_seed(run, ask.cohort)
         memory.secret = fingerprint(b"plain", run)

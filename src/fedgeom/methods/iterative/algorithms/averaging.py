@@ -52,7 +52,8 @@ class FedNova(Algorithm):
 
     def local(self, task: Task, given: State, own: State) -> State:
         """Train; send the change per step, and how many steps there were."""
-        w, count = given["model"], self.steps_taken(task.steps)
+        w = given["model"]
+        count = self.steps_taken(task.steps)
         change = task.fit(w) - w
         # What describes rows, such as a running mean, is no sum of steps.
         described = change.select(task.learner.statistics)

@@ -151,7 +151,8 @@ class SphereFed(Algorithm):
         """Take the mean of the bodies, or after the last round solve for the head."""
         if not self.calibration or round.number < self.n_rounds - 1:
             return super().combine(state, mean, round)
-        gram, cross = np.asarray(mean["gram"], np.float64), np.asarray(mean["cross"], np.float64)
+        gram = np.asarray(mean["gram"], np.float64)
+        cross = np.asarray(mean["cross"], np.float64)
         size = len(gram)
         penalty = self.ridge * np.trace(gram) / size * np.eye(size)
         head = np.linalg.lstsq(gram + penalty, cross.T, rcond=None)[0].T
@@ -215,7 +216,9 @@ class FedProto(Algorithm):
 
     def combine(self, state: State, mean: State, round: Round) -> State:
         """Divide the sums by the counts; a class that nobody had in this round keeps its prototype."""
-        sums, counts, before = mean["model"]["prototypes"], mean["model"]["counts"], state["model"]
+        sums = mean["model"]["prototypes"]
+        counts = mean["model"]["counts"]
+        before = state["model"]
         there = counts > 0
         means = sums / np.where(there, counts, 1)[:, None]
         prototypes = np.where(there[:, None], means, before["prototypes"])

@@ -90,7 +90,8 @@ class Scaffold(Algorithm):
 
     def local(self, task: Task, given: State, own: State) -> State:
         """Train with corrected steps; send the change of model and variate."""
-        x, c = given["model"], given["variate"]
+        x = given["model"]
+        c = given["variate"]
         mine = own.get("variate", x.zeros())
         y = task.fit(x, Objective(linear=c - mine))
         own["variate"] = (

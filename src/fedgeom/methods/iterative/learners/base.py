@@ -99,7 +99,9 @@ class Learner(ABC):
             raise InputError(f'learner {self.name!r} knows no solver "exact"; use solver="sgd"')
         objective.only_terms(self.name)
         effort.only_plain(self.name)
-        shape, terms, free = Tree(parameters), objective.flat(), objective.free(parameters)
+        shape = Tree(parameters)
+        terms = objective.flat()
+        free = objective.free(parameters)
         w = shape.flat()
         weights = objective.row_weights
         for rows in effort.batches(len(X), rng, y):

@@ -23,7 +23,8 @@ class FlatModule:
     """
 
     def __init__(self, module: nn.Module, device: torch.device):
-        self.module, self.device = module.float().to(device), device
+        self.module = module.float().to(device)
+        self.device = device
         kept = set(module.state_dict())
         named = dict(module.named_parameters())
         self.spans: dict[str, slice] = {}
@@ -87,7 +88,8 @@ class FlatModule:
         """
         found = []
         for name in self._on_ball:
-            span, shape = self.spans[name], self._tensors[name].shape
+            span = self.spans[name]
+            shape = self._tensors[name].shape
             v, slope = (one.detach()[span].view(shape).cpu().numpy() for one in (self.vector, self.gradient))
             moved = torch.from_numpy(sgd_step(v, slope, rate).ravel()).to(self.device, torch.float32)
             found.append((span, moved))

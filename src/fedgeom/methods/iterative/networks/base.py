@@ -87,7 +87,8 @@ class MLP(Network):
         from torch import nn  # optional
 
         parts: list[nn.Module] = [nn.Flatten()] if len(shape) > 1 else []
-        inputs, bent = math.prod(shape), [nn.ReLU()] if self.activation == "relu" else []
+        inputs = math.prod(shape)
+        bent = [nn.ReLU()] if self.activation == "relu" else []
         for _ in range(self.depth):
             parts += [nn.Linear(inputs, self.hidden), *bent]
             parts += [nn.Dropout(self.dropout)] if self.dropout else []

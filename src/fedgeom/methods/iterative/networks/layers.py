@@ -54,7 +54,8 @@ class Block(nn.Module):
             conv(inputs, outputs, 3, norm, stride=stride, padding=1), normalise(outputs, norm), nn.ReLU()
         )
         self.second = nn.Sequential(conv(outputs, outputs, 3, norm, padding=1), normalise(outputs, norm))
-        self.stride, self.more = stride, outputs - inputs
+        self.stride = stride
+        self.more = outputs - inputs
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         """Add the input, thinned out and with empty channels where the block has fewer pixels and more channels."""
@@ -69,7 +70,8 @@ class BodyWithHead(nn.Module):
 
     def __init__(self, body: nn.Module, head: nn.Module):
         super().__init__()
-        self.body, self.head = body, head
+        self.body = body
+        self.head = head
 
     def features(self, inputs: torch.Tensor) -> torch.Tensor:
         """Return the features, (rows, d)."""
