@@ -63,7 +63,7 @@ def test_what_a_method_does_not_do_it_says() -> None:
     with pytest.raises(NotImplementedError, match="Counting does not conduct"):
         method.plain([data])
     assert method.normalise_labels(data) is data
-    method.check_together([data])
+    assert method.check([data], fedgeom.Policy()) == []
 
 
 def test_a_plain_twin_leaves_what_a_run_leaves() -> None:

@@ -10,9 +10,10 @@ import pytest
 import fedgeom
 from fedgeom.crypto.keys import Identity, Roster
 from fedgeom.data.sites import SiteData
-from fedgeom.federation.novelty import KnownRows, describing, own_model_file
+from fedgeom.federation.novelty import KnownRows
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.site import SiteIdentity
+from fedgeom.federation.site_models import describing, own_model_file
 from tests.federation.counting import Counted, Counting, CountingSite
 from tests.federation.test_model import LINE
 

@@ -28,10 +28,10 @@ from fedgeom.errors import ContractError, DecodeError, InputError, ProtocolError
 from fedgeom.evaluation.evaluation import FILE, class_titles, evaluate, own_counts
 from fedgeom.federation.messages import Refusal, Waiting, pack, unpack
 from fedgeom.federation.method import METHODS
-from fedgeom.federation.novelty import own_model_file
 from fedgeom.federation.record import SiteResult, write_site_result
 from fedgeom.federation.runner import SiteRunner, describe_failure
 from fedgeom.federation.site import SiteIdentity
+from fedgeom.federation.site_models import own_model_file
 from fedgeom.methods.catalogue import method_class, read_model
 from fedgeom.storage import make_private_folder, write_file, write_json, write_text
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fedgeom.data.alignment import align, compare_tables
-from fedgeom.data.columns import Kind, kinds_of
+from fedgeom.data.kinds import Kind, kinds_of
 from fedgeom.data.rows import dense_bytes, free_memory
 from fedgeom.data.sites import SiteData
 from fedgeom.data.tables import listed
@@ -361,8 +361,8 @@ def _joint_findings(
             together.found += size_faults(sizes, data, policy)
     if whole:
         with together.take():
-            method.check_together(data)
-        together.found += [*method.advise(data, policy, seed), *_rare_classes(method, data, policy)]
+            together.found += method.check(data, policy, seed)
+        together.found += _rare_classes(method, data, policy)
         together.found += [
             Finding(level="warning", what=f"{one.what}: {one.why}", remedy=one.remedy, topic=NAMES)
             for one in look_ahead(method, data)

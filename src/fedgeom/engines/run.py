@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 
 from fedgeom.crypto.keys import Identity
-from fedgeom.data.columns import Kind
+from fedgeom.data.kinds import Kind
 from fedgeom.data.rows import shared_gap_check
 from fedgeom.data.sites import SiteData
 from fedgeom.data.validation import Report

@@ -156,14 +156,14 @@ class Method(Settings):
         """Return settings that the sites' tables ask for, where one process sees them and nothing else is said."""
         return {}
 
-    def check_together(self, sites: Sequence[SiteData]) -> None:
-        """Raise `InputError` when data that one process can see together does not fit together."""
-
     def check_limits(self, sites: Sequence[SiteData], policy: Policy) -> None:
         """Raise `InputError` when sites would be lost to limits of their policy, where that is known beforehand."""
 
-    def advise(self, sites: Sequence[SiteData], policy: Policy, seed: int = 0) -> list[Finding]:
-        """Return what else would go wrong, or looks odd, in a run over these tables, where one process sees them."""
+    def check(self, sites: Sequence[SiteData], policy: Policy, seed: int = 0) -> list[Finding]:
+        """Raise InputError for tables that do not fit together; return what else would go wrong or looks odd.
+
+        Called where one process sees all tables, before a run.
+        """
         return []
 
     def look_back(self, sites: Sequence[SiteData], local: Mapping[str, Mapping[str, Any]]) -> list[RunWarning]:

@@ -14,7 +14,8 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from fedgeom.data.columns import Kind, check_distinct, read_kinds, write_kinds
+from fedgeom.data.columns import check_distinct
+from fedgeom.data.kinds import Kind, read_kinds, write_kinds
 from fedgeom.errors import InputError
 from fedgeom.federation.novelty import PREFIX, KnownRows, RowNovelty
 from fedgeom.federation.preparation import FACT, Preparation

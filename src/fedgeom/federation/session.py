@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from fedgeom.data.columns import Kind
+from fedgeom.data.kinds import Kind
 from fedgeom.errors import DecodeError, InputError, TooFewSitesError
 from fedgeom.federation.coordinator import Coordinator, Engine, Event, Lost
 from fedgeom.federation.messages import Buffer, Waiting, unpack

@@ -87,10 +87,10 @@ def test_sites_that_are_said_to_have_labels_and_have_none_are_warned_of():
     data = sites()
     data[0] = without_labels(data[0])
     method = quick(labelled_sites=(data[0].name, data[1].name, "nobody"))
-    (found,) = method.advise(data, fedgeom.Policy())
+    (found,) = method.check(data, fedgeom.Policy())
     assert found.level == "warning"
     assert f"labelled_sites names {data[0].name!r}, 'nobody'" in found.what
-    assert not quick(labelled_sites=(data[1].name,)).advise(data, fedgeom.Policy())
+    assert not quick(labelled_sites=(data[1].name,)).check(data, fedgeom.Policy())
 
 
 def test_the_published_setting():

@@ -10,7 +10,7 @@ import numpy as np
 
 from fedgeom.arrays import Floats, Ints
 from fedgeom.data.sites import SiteData
-from fedgeom.data.validation import check_columns
+from fedgeom.data.validation import Finding, check_columns
 from fedgeom.errors import InputError
 from fedgeom.federation.coordinator import Coordinator
 from fedgeom.federation.messages import LARGEST_MESSAGE
@@ -83,10 +83,11 @@ class Ellipses(EllipseSettings, Method):
         """Shared names need no matching."""
         return {"names": "shared"} if look_at_names(sites).kind == "shared" else {}
 
-    def check_together(self, sites: Sequence[SiteData]) -> None:
+    def check(self, sites: Sequence[SiteData], policy: Policy, seed: int = 0) -> list[Finding]:
         """Refuse sites whose tables do not fit together, before anything is sent."""
         check_columns({site.name: site.shape[1] for site in sites})
         check_number(self, sites)
+        return []
 
     def check_limits(self, sites: Sequence[SiteData], policy: Policy) -> None:
         """Refuse Gaussians that are larger than a message may be."""

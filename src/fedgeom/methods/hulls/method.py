@@ -10,7 +10,7 @@ import numpy as np
 
 from fedgeom.arrays import Indices
 from fedgeom.data.sites import SiteData
-from fedgeom.data.validation import check_columns
+from fedgeom.data.validation import Finding, check_columns
 from fedgeom.errors import InputError
 from fedgeom.federation.coordinator import Coordinator
 from fedgeom.federation.messages import LARGEST_MESSAGE, Array, Question
@@ -102,12 +102,13 @@ class Hulls(HullSettings, Method):
         shared = {"names": "shared"} if look_at_names(sites).kind == "shared" else {}
         return shared if inside else {"embedding": "discriminant", **shared}
 
-    def check_together(self, sites: Sequence[SiteData]) -> None:
+    def check(self, sites: Sequence[SiteData], policy: Policy, seed: int = 0) -> list[Finding]:
         """Refuse sites whose tables do not fit together, before anything is sent."""
         check_columns({site.name: site.shape[1] for site in sites})
         if not self.maps:
             self._check_grid(max(float(np.linalg.norm(site.X, axis=1).max()) for site in sites))
         check_number(self, sites)
+        return []
 
     def check_limits(self, sites: Sequence[SiteData], policy: Policy) -> None:
         """Refuse a joint map of more columns than a message can hold."""

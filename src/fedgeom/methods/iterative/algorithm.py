@@ -92,10 +92,6 @@ class Algorithm(TrainingRule, Method):
             found += [frozenset(self.drawn(names, seed, number))] * self.sums_in(number)
         return found + [everyone] * (self.holdout is not None)
 
-    def check_together(self, sites: Sequence[SiteData]) -> None:
-        """Refuse sites whose tables do not fit together, before anything is sent."""
-        check_together(sites, self.classes)
-
     def check_limits(self, sites: Sequence[SiteData], policy: Policy) -> None:
         """Refuse groups, or draws, that would be smaller than the policy's smallest cohort."""
         if self.group_draw is not None:
@@ -171,6 +167,7 @@ class Algorithm(TrainingRule, Method):
             length = bounds(self, privacy, shared.size)["numbers"]
         return Specimen(given, to_wire(like), length, shared.size)
 
-    def advise(self, sites: Sequence[SiteData], policy: Policy, seed: int = 0) -> list[Finding]:
-        """Warn of columns on different scales where nobody scales them."""
+    def check(self, sites: Sequence[SiteData], policy: Policy, seed: int = 0) -> list[Finding]:
+        """Refuse tables that do not fit together; warn of columns on different scales where nobody scales them."""
+        check_together(sites, self.classes)
         return unscaled(sites) if self.scale == "none" else []

@@ -17,7 +17,7 @@ from fedgeom.methods.iterative.aggregation import Aggregation, check_aggregation
 from fedgeom.methods.iterative.effort import Augmentation, Effort
 from fedgeom.methods.iterative.heads import Head, Linear
 from fedgeom.methods.iterative.learners import Learner, learner_named, register
-from fedgeom.methods.iterative.learners.base import built_learner
+from fedgeom.methods.iterative.learners.building import built_learner
 from fedgeom.methods.iterative.learners.logistic import Logistic
 from fedgeom.methods.iterative.learners.torch_module import NAME as NETWORK
 from fedgeom.methods.iterative.losses import CrossEntropy, Loss

@@ -49,13 +49,14 @@ class Moments(MomentsSettings, Method):
         inside = all(bool((np.linalg.norm(site.X, axis=1) < 1).all()) for site in sites)
         return {} if inside else {"space": "euclidean"}
 
-    def check_together(self, sites: Sequence[SiteData]) -> None:
-        """Refuse sites whose tables do not fit together, before anything is sent."""
+    def check(self, sites: Sequence[SiteData], policy: Policy, seed: int = 0) -> list[Finding]:
+        """Refuse tables that do not fit together; warn of different scales where distances to centroids decide."""
         check_columns({site.name: site.shape[1] for site in sites})
         present = check_two_classes(sites)
         absent = sorted(set(self.classes or ()) - present)
         if absent and self.clip is None:  # with privacy, which labels there are is nobody's business
             raise InputError(f"labels missing everywhere: {', '.join(absent)}; leave them out of `classes`")
+        return unscaled(sites) if self.rule == "centroid" and self.space == "euclidean" else []
 
     def check_limits(self, sites: Sequence[SiteData], policy: Policy) -> None:
         """Refuse groups that would be too small, and moments that are larger than a message may be."""
@@ -81,10 +82,6 @@ class Moments(MomentsSettings, Method):
             result = yield Sum(ask, size, work=products, bound=draw.decides, to=names)
             sums.append(GroupSum(group=group, asked=names, result=result))
         yield Ask(TakeGroups(sums=tuple(sums)), ModelTaken(), bound=draw.decides)
-
-    def advise(self, sites: Sequence[SiteData], policy: Policy, seed: int = 0) -> list[Finding]:
-        """Warn of columns on different scales where distances to centroids decide."""
-        return unscaled(sites) if self.rule == "centroid" and self.space == "euclidean" else []
 
     def conduct(self, sites: Coordinator) -> MomentsModel:
         """Hold the conversation: join, agree on names, sum, tell."""

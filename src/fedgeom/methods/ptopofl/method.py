@@ -276,10 +276,10 @@ class PTopoFL(TopoSettings, Algorithm):
                 bound=decides,
             )
 
-    def advise(self, sites: Sequence[SiteData], policy: Policy, seed: int = 0) -> list[Finding]:
+    def check(self, sites: Sequence[SiteData], policy: Policy, seed: int = 0) -> list[Finding]:
         """Refuse weights that single sites out, with what to do; what the default settings lead to is computed here."""
 
-        found = super().advise(sites, policy, seed)
+        found = super().check(sites, policy, seed)
         least = policy.min_cohort
         for names, mixed in mixtures(self, sites, seed):
             if mixed < MIXED * least:

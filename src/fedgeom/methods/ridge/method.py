@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fedgeom.data.sites import SiteData
-from fedgeom.data.validation import check_columns, check_two_classes
+from fedgeom.data.validation import Finding, check_columns, check_two_classes
 from fedgeom.errors import InputError
 from fedgeom.federation.coordinator import Coordinator
 from fedgeom.federation.messages import Array
@@ -61,7 +61,7 @@ class Ridge(RidgeSettings, Method):
     site: ClassVar[type[Site[Any]]] = RidgeSite
     model_type: ClassVar[type[Model]] = RidgeModel
 
-    def check_together(self, sites: Sequence[SiteData]) -> None:
+    def check(self, sites: Sequence[SiteData], policy: Policy, seed: int = 0) -> list[Finding]:
         """Refuse sites whose tables do not fit together, before anything is sent."""
         check_columns({site.name: site.shape[1] for site in sites})
         present = check_two_classes(sites)
@@ -69,6 +69,7 @@ class Ridge(RidgeSettings, Method):
         absent = sorted(set(self.classes or ()) - present)
         if absent and privacy_of(self) is None:
             raise InputError(f"labels missing everywhere: {', '.join(absent)}; leave them out of `classes`")
+        return []
 
     def check_limits(self, sites: Sequence[SiteData], policy: Policy) -> None:
         """Refuse more features than the policy allows for the rows of all sites."""

@@ -14,13 +14,14 @@ import numpy.typing as npt
 
 from fedgeom.arrays import Floats, Ints
 from fedgeom.data.sites import SiteData
-from fedgeom.data.validation import check_columns, check_known_labels, check_table
+from fedgeom.data.validation import Finding, check_columns, check_known_labels, check_table
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.coordinator import Coordinator
 from fedgeom.federation.messages import LARGEST_MESSAGE, Array, Key, Names, Question
 from fedgeom.federation.method import Method
 from fedgeom.federation.model import Model
 from fedgeom.federation.plan import Ask, Plan, Shape, Sum
+from fedgeom.federation.policy import Policy
 from fedgeom.federation.preparation import Preparation
 from fedgeom.federation.site import Memory, Part, Site, answers
 from fedgeom.methods.ridge.core import Solution, packed_gram, solve, starts, turn_of, turned
@@ -328,9 +329,10 @@ class RidgeUpdate(UpdateSettings, Method):
             raise InputError("an update needs the sums of the run before; in Python, run.update(…) has them")
         return found
 
-    def check_together(self, sites: Sequence[SiteData]) -> None:
+    def check(self, sites: Sequence[SiteData], policy: Policy, seed: int = 0) -> list[Finding]:
         """Refuse sites whose tables do not fit together, before anything is sent."""
         check_columns({site.name: site.shape[1] for site in sites})
+        return []
 
     def plan(self, shape: Shape) -> Plan:
         """Agree on names, give the features, sum the change, let the sites check the solution."""

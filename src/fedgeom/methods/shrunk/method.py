@@ -9,10 +9,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fedgeom.data.sites import SiteData
+from fedgeom.data.validation import Finding
 from fedgeom.federation.coordinator import Coordinator
 from fedgeom.federation.method import Method
 from fedgeom.federation.model import Model
 from fedgeom.federation.plan import Ask, Plan, Shape, Sum
+from fedgeom.federation.policy import Policy
 from fedgeom.federation.site import Site
 from fedgeom.methods.iterative.messages import Finished
 from fedgeom.methods.iterative.setup import AgreeOnScale, agree, check_together
@@ -46,10 +48,11 @@ class Shrunk(ShrunkSettings, Method):
     site: ClassVar[type[Site[Any]]] = ShrunkSite
     model_type: ClassVar[type[Model]] = ShrunkModel
 
-    def check_together(self, sites: Sequence[SiteData]) -> None:
+    def check(self, sites: Sequence[SiteData], policy: Policy, seed: int = 0) -> list[Finding]:
         """Refuse tables that do not fit together, or are too wide."""
         check_together(sites, self.classes)
         self.check_shape(self._count(sites), sites[0].shape[1])
+        return []
 
     def _count(self, sites: Sequence[SiteData]) -> int:
         return len({str(name) for site in sites for name in site.classes.tolist()} | set(self.classes or ()))

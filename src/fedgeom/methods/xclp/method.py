@@ -52,10 +52,6 @@ class XCLP(XclpSettings, Method):
         rows = sum(map(len, sites))
         return {"graph": "anchors", "n_anchors": min(300, rows // 10)} if rows > MANY_ROWS else {}
 
-    def check_together(self, sites: Sequence[SiteData]) -> None:
-        """Refuse sites whose tables do not fit together, before anything is sent."""
-        check_columns({site.name: site.shape[1] for site in sites})
-
     def check_limits(self, sites: Sequence[SiteData], policy: Policy) -> None:
         """Refuse groups that would be too small."""
         if self.group_draw is not None:
@@ -67,8 +63,9 @@ class XCLP(XclpSettings, Method):
         labelled = {table.name: int(np.sum(is_labelled(table.y))) for table in shape.tables}
         yield Propagate(self, classes, labelled)
 
-    def advise(self, sites: Sequence[SiteData], policy: Policy, seed: int = 0) -> list[Finding]:
-        """Warn of columns on different scales: the angles between rows are those of the largest columns."""
+    def check(self, sites: Sequence[SiteData], policy: Policy, seed: int = 0) -> list[Finding]:
+        """Refuse tables that do not fit together; warn of scales that differ: the largest columns give the angles."""
+        check_columns({site.name: site.shape[1] for site in sites})
         return unscaled(sites)
 
     def normalise_labels(self, site: SiteData) -> SiteData:

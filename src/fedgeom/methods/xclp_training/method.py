@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fedgeom.data.sites import SiteData
-from fedgeom.data.validation import Finding, check_columns
+from fedgeom.data.validation import Finding, check_columns, unscaled
 from fedgeom.errors import InputError
 from fedgeom.federation.messages import Question
 from fedgeom.federation.plan import ANY_SHAPE, Ask, Plan, Shape, Sum, only_steps
@@ -181,16 +181,13 @@ class XCLPTraining(XclpTrainingSettings, Algorithm):
         }
         return cls(**(paper | changes))
 
-    def check_together(self, sites: Sequence[SiteData]) -> None:
-        """Refuse sites whose tables do not fit together, or that have too few labels, before anything is sent."""
-        check_columns({site.name: site.shape[1] for site in sites})
-        found = {name for site in sites for name in own_label_counts(site.y)}
-        if not self.classes and len(found) < 2:
-            raise InputError(f"the sites have {len(found)} labels in all; a classifier needs rows of two classes")
-
-    def advise(self, sites: Sequence[SiteData], policy: Policy, seed: int = 0) -> list[Finding]:
+    def check(self, sites: Sequence[SiteData], policy: Policy, seed: int = 0) -> list[Finding]:
         """Warn also of sites that are said to have labels and have none, or are not there: shares are drawn by that."""
-        found = super().advise(sites, policy, seed)
+        check_columns({site.name: site.shape[1] for site in sites})
+        names = {name for site in sites for name in own_label_counts(site.y)}
+        if not self.classes and len(names) < 2:
+            raise InputError(f"the sites have {len(names)} labels in all; a classifier needs rows of two classes")
+        found = unscaled(sites) if self.scale == "none" else []
         known = {site.name: own_label_counts(site.y) for site in sites}
         strange = [name for name in self.labelled_sites if not known.get(name)]
         if strange:
