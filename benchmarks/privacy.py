@@ -25,7 +25,7 @@ import numpy as np
 import fedgeom
 from fedgeom.crypto.discrete_gaussian import discrete_gaussian
 from fedgeom.crypto.masks import NoiseStream
-from fedgeom.federation.coordinator import Sites
+from fedgeom.federation.coordinator import Coordinator
 from fedgeom.federation.method import Method
 from fedgeom.federation.model import Model
 from fedgeom.federation.privacy import PrivacyOrTable
@@ -47,10 +47,9 @@ SIGMA = 370.0
 TIMES = 4
 
 
-class AskBounded(SumQuestion, frozen=True, kw_only=True):
+class AskBounded(SumQuestion, kind="bounded-vector.sum"):
     """Ask for a vector of this length."""
 
-    kind: ClassVar[str] = "bounded-vector.sum"
     length: int
 
 
@@ -98,7 +97,7 @@ class AddVector(Method):
     min_sites: int = 2
     privacy: PrivacyOrTable = None
 
-    def conduct(self, sites: Sites) -> First:
+    def conduct(self, sites: Coordinator) -> First:
         """Join and add up."""
         cohort, ask = join(sites, self), AskBounded(length=self.length)
         if self.privacy is None:

@@ -130,7 +130,7 @@ def part(kind: str, file: str, n: int, alpha: float) -> dict[str, float]:
 
 def anchors(n: int) -> dict[str, float]:
     """Measure the way through 300 anchors, fitting included, and how often both name the same class."""
-    from fedgeom.methods.xclp.plain import plain
+    from papers.xclp.plain import plain
 
     X, y = points(n)
     labelled, _ = label_columns(n, y)

@@ -30,7 +30,7 @@ import numpy as np
 import fedgeom
 from fedgeom.crypto.masks import KeyStream
 from fedgeom.engines.embedded import EmbeddedEngine
-from fedgeom.federation.coordinator import Sites
+from fedgeom.federation.coordinator import Coordinator
 from fedgeom.federation.messages import unpack
 from fedgeom.federation.method import Method
 from fedgeom.federation.model import Model
@@ -44,10 +44,9 @@ FULL, QUICK = [(50, 10**6), (10, 10**7), (3, 10**7)], [(20, 10**5)]
 GOALS = {(50, 10**6): 1.3, (10, 10**7): 1.5}
 
 
-class AskVector(SumQuestion, frozen=True, kw_only=True):
+class AskVector(SumQuestion, kind="one-vector.sum"):
     """Ask for a vector of this length."""
 
-    kind: ClassVar[str] = "one-vector.sum"
     length: int
 
 
@@ -88,7 +87,7 @@ class OneVector(Method):
     model_type: ClassVar[type[Model]] = Sum
     length: int
 
-    def conduct(self, sites: Sites) -> Sum:
+    def conduct(self, sites: Coordinator) -> Sum:
         """Join and add up."""
         return Sum(float(join(sites, self).sum_reals(AskVector(length=self.length), length=self.length)[0]))
 

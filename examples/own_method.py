@@ -8,12 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedgeom.extend import HandOut, Method, Model, Plain, Site, Sum, SumQuestion, answers, hand_out, join
+from fedgeom.extend import HandOut, Method, Model, Site, Sum, SumQuestion, answers, hand_out, join
 from fedgeom.testing import check_method
 
 
-class SumGram(SumQuestion, frozen=True):
-    kind = "least-squares.gram"
+class SumGram(SumQuestion, kind="least-squares.gram"):
     answer_reveals = "masked; with all others: the sums XᵀX and XᵀY over all rows"
     classes: tuple[str, ...]
 
@@ -56,9 +55,6 @@ class LeastSquares(Method):
         cohort = join(sites, self)
         total = cohort.sum_reals(SumGram(classes=self.classes))
         return hand_out(cohort, self.solve(total.reshape(cohort.columns + 1, -1)))
-
-    def plain(self, sites, seed=0):
-        return Plain(self.solve(sum(gram(site.X, site.y, self.classes) for site in sites)))
 
 
 if __name__ == "__main__":

@@ -30,13 +30,13 @@ from sklearn.model_selection import train_test_split
 import fedgeom
 from fedgeom.errors import FedgeomError
 from fedgeom.geometry.hyperbolic.svm import EuclideanSVC
-from fedgeom.methods.hulls.core import covering_radius, fit_groups, points_of_groups
-from fedgeom.methods.hulls.plain import PlainModel
+from fedgeom.methods.hulls.core import fit_groups, points_of_groups
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from papers.common import Floats, Labels, figure, load_data, parser, percent, plus_minus, print_json, table
 from papers.hulls import published
+from papers.hulls.plain import PlainModel, covering_radius
 from papers.hulls.runs import RESULTS, check_twin, plain_twin
 
 EPSILONS = (0.01, 0.03, 0.1, 0.3, 1.0, 2.0, 4.0)

@@ -28,13 +28,13 @@ from fedgeom.geometry.hyperbolic.grid import PolarGrid
 from fedgeom.geometry.hyperbolic.hull import default_trim
 from fedgeom.geometry.hyperbolic.svm import PoincareSVC
 from fedgeom.methods.hulls import embedding as joint_map
-from fedgeom.methods.hulls.core import covering_radius, fit_groups, group_hulls, local_hulls, points_of_groups
-from fedgeom.methods.hulls.plain import name_groups
+from fedgeom.methods.hulls.core import fit_groups, group_hulls, points_of_groups
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from papers.common import Floats, Labels, bold, load_data, parser, percent, print_json, table
 from papers.hulls import published
+from papers.hulls.plain import covering_radius, local_hulls, name_groups
 from papers.hulls.runs import RESULTS
 
 Part = tuple[Floats, Labels]

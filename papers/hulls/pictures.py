@@ -23,12 +23,12 @@ from fedgeom.geometry.hyperbolic.grid import PolarGrid
 from fedgeom.geometry.hyperbolic.hull import convex_hull
 from fedgeom.geometry.hyperbolic.poincare import distance, exp_map, geodesic
 from fedgeom.geometry.hyperbolic.sampling import labelled_disc
-from fedgeom.methods.hulls.core import covering_radius
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from papers.common import Floats, Labels, load_data, parser, print_json
 from papers.hulls import published
+from papers.hulls.plain import covering_radius
 from papers.hulls.runs import RESULTS
 
 RADIUS, MARGIN = 0.95, 0.3

@@ -22,13 +22,13 @@ from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
 from fedgeom.geometry.hyperbolic.grid import PolarGrid
-from fedgeom.geometry.hyperbolic.reference import extreme_points, with_start_twice
-from fedgeom.geometry.hyperbolic.svm import EuclideanSVC, PoincareSVC
-from fedgeom.methods.hulls.core import fit_groups, group_hulls, local_hulls
+from fedgeom.geometry.hyperbolic.svm import EuclideanSVC, PoincareSVC, extreme_points, with_start_twice
+from fedgeom.methods.hulls.core import fit_groups, group_hulls
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from papers.common import Floats, Ints, confidence, figure, load_data, parser, percent, print_json
+from papers.hulls.plain import local_hulls
 
 Sites = list[tuple[Floats, Ints]]
 

@@ -12,8 +12,8 @@ import numpy as np
 import fedgeom
 from fedgeom.geometry.hyperbolic.svm import EuclideanSVC, PoincareSVC
 from fedgeom.methods.hulls.core import Classifier, fit_groups
-from fedgeom.methods.hulls.plain import PlainModel, plain
 from papers.common import Floats, Labels, Results
+from papers.hulls.plain import PlainModel, plain
 
 RESULTS = Results(Path(__file__).parent / "results")
 
@@ -57,7 +57,7 @@ def plain_twin(
 ) -> PlainModel:
     """Compute on pooled data what `run_hulls` computes from masked messages."""
     classifier: Classifier = PoincareSVC(
-        C=method.C, curvature=method.curvature, pairs=method.pairs, as_published=method.as_published
+        C=method.C, curvature=method.curvature, pairs=method.n_pairs, as_published=method.as_published
     )
     return plain(
         parts,

@@ -33,11 +33,11 @@ from fedgeom.errors import FedgeomError
 from fedgeom.geometry.hyperbolic.sampling import labelled_disc
 from fedgeom.geometry.hyperbolic.svm import EuclideanSVC, PoincareSVC
 from fedgeom.methods.hulls.core import fit_groups, points_of_groups
-from fedgeom.methods.hulls.plain import PlainModel
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from papers.common import Floats, Labels, figure, parser, percent, plus_minus, print_json, table
+from papers.hulls.plain import PlainModel
 from papers.hulls.runs import RESULTS, check_twin, plain_twin, require
 from papers.hulls.synthetic_picture import METHODS, draw
 
@@ -98,7 +98,7 @@ def federated(n: int, setting: Setting, trial: int, pairs: int, secure: bool) ->
         epsilon=epsilon,
         n_classes=2,
         h=MOST_LABELS_MEET if epsilon >= COARSE else None,
-        pairs=pairs,
+        n_pairs=pairs,
     )
     model = plain_twin(method, [(site.X, site.y.astype(str)) for site in sites], RADIUS, 2, trial)
     flat = fit_groups(points_of_groups(model.hulls, model.members, model.grid), EuclideanSVC(C))

@@ -26,8 +26,6 @@ from sklearn.model_selection import train_test_split
 
 import fedgeom
 from fedgeom.data.datasets import load_set
-from fedgeom.evaluation import baselines
-from fedgeom.methods.hulls.core import covering_radius
 from fedgeom.methods.hulls.embedding import column_scales
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -43,7 +41,8 @@ from papers.common import (
     print_json,
     print_rows,
 )
-from papers.hulls import published
+from papers.hulls import baselines, published
+from papers.hulls.plain import covering_radius
 from papers.hulls.runs import RESULTS, Federated, require, run_hulls, run_moments
 from papers.hulls.table1_page import OUR_C, markdown
 

@@ -28,7 +28,7 @@ import numpy as np
 
 import fedgeom
 from fedgeom.geometry.graphs.class_tree import softened
-from fedgeom.methods.iterative import MLP, TreeTargets, pooled
+from fedgeom.methods.iterative import MLP, TreeTargets
 from fedgeom.methods.iterative.heads import tree_lines
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -45,6 +45,7 @@ from papers.common import (
     with_interval,
 )
 from papers.hyperfed.cell_sets import FILES, Cells, draw
+from papers.pooling import pooled
 
 SEEDS, ROUNDS, QUICK_ROUNDS = 10, 20, 3
 RESULTS = Results(Path(__file__).resolve().parent / "results")
@@ -75,10 +76,10 @@ SOFTNESS = 0.5
 def method_of(row: str, cells: Cells, rounds: int) -> Any:
     """Return the method of a row; its probabilities may be read in several ways."""
     usual: dict[str, Any] = {
-        "rounds": rounds,
+        "n_rounds": rounds,
         "epochs": 3,
-        "batch": 32,
-        "rate": 0.03,
+        "batch_size": 32,
+        "learning_rate": 0.03,
         "classes": cells.classes,
         "bits": 64,  # of a parameter in a sum, as when the first rows were computed
         "optimizer": {"name": "sgd", "momentum": 0.9, "weight_decay": 5e-4},

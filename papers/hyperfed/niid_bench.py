@@ -23,7 +23,8 @@ from typing import Any
 import numpy as np
 
 import fedgeom
-from fedgeom.methods.iterative import SGD, Algorithm, LeNet, simulate
+from fedgeom.methods.catalogue import read_model
+from fedgeom.methods.iterative import SGD, Algorithm, LeNet
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
@@ -58,10 +59,10 @@ def compute(
         network=LeNet(),
         shape=(1, 28, 28),
         scale="pixels",
-        rounds=rounds,
+        n_rounds=rounds,
         epochs=epochs,
-        batch=64,
-        rate=0.01,
+        batch_size=64,
+        learning_rate=0.01,
         optimizer=SGD(momentum=0.9),
         **more,
     )
@@ -69,11 +70,12 @@ def compute(
     curve: list[float] = []
     facts: dict[str, Any] = {"method": name, "partition": partition, "images": rows, "rounds": rounds}
 
-    def watch(number: int, model: Any) -> None:
+    def keep(name: str, file: bytes) -> None:
+        model = read_model(file)
         curve.append(round(percent(model.predict(test[:2000]), y_test[:2000]), 2))
 
     try:
-        model: Any = simulate(rule, sites, seed, watch=watch).model
+        model: Any = rule.plain(sites, seed, keep=keep).model
     except fedgeom.FedgeomError as error:  # training that went astray is a result, too
         return facts | {"error": str(error)[:120], "accuracy": None, "curve": curve}
     figures = {"accuracy": round(percent(model.predict(test), y_test), 2), "curve": curve}

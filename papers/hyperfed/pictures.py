@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from fedgeom.geometry.hyperbolic import poincare
-from fedgeom.methods.iterative import Poincare, simulate
+from fedgeom.methods.iterative import Poincare
 from fedgeom.methods.iterative.learners.building import built_learner
 from fedgeom.methods.iterative.setup import scaled
 
@@ -119,9 +119,9 @@ def features(model: Any, X: Any) -> Floats:
 
 def trained(row: str, data: Split, dimension: int, rounds: int) -> Any:
     """Return a row's joint model."""
-    network = replace(rows.NETWORKS["mlp"], embedding=dimension)
+    network = replace(rows.NETWORKS["mlp"], embedding_dim=dimension)
     effort = rows.effort("mlp", RATE, rounds) | {"network": network, "personal": "none"}
-    return simulate(rows.method(row, "mlp", data.shape, effort), data.sites, 0).model
+    return rows.method(row, "mlp", data.shape, effort).plain(data.sites, 0).model
 
 
 def ball(path: Path | None, images: int = 6000, rounds: int = ROUNDS) -> dict[str, float]:

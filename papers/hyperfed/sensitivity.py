@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import fedgeom
-from fedgeom.methods.iterative import Poincare, Triplet, simulate
+from fedgeom.methods.iterative import Poincare, Triplet
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
@@ -68,9 +68,14 @@ def compute(point: Point, images: int = 6000, epochs: int = EPOCHS) -> dict[str,
     """Train once."""
     at = USUAL | {point.what: point.value}
     data = split("fashion-mnist", ALPHA, 0, coarse=True, rows=images, sites=int(at["sites"]))
-    network = replace(rows.NETWORKS["mlp"], embedding=int(at["dimension"]))
+    network = replace(rows.NETWORKS["mlp"], embedding_dim=int(at["dimension"]))
     each = int(at["epochs"])
-    effort: dict[str, Any] = {"rounds": max(1, epochs // each), "epochs": each, "batch": rows.BATCH, "rate": RATE}
+    effort: dict[str, Any] = {
+        "n_rounds": max(1, epochs // each),
+        "epochs": each,
+        "batch_size": rows.BATCH,
+        "learning_rate": RATE,
+    }
     if point.row != "FedAvg":
         effort["head"] = Poincare(slope=at["slope"])
     if point.row == "HyperFed":
@@ -79,7 +84,7 @@ def compute(point: Point, images: int = 6000, epochs: int = EPOCHS) -> dict[str,
     began = time.process_time()
     facts: dict[str, Any] = dict(point._asdict())
     try:
-        plain = simulate(rule, data.sites, 0)
+        plain = rule.plain(data.sites, 0)
     except fedgeom.FedgeomError as error:  # training that went astray is a result, too
         return facts | {"error": str(error)[:120]}
     found = figures(plain.model, plain.local, data, test=True)

@@ -34,7 +34,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import fedgeom
-from fedgeom.methods.iterative import pooled, simulate
+from fedgeom.methods.catalogue import read_model
 from fedgeom.methods.ridge.image_features import Conv
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -43,6 +43,7 @@ from papers.common import Results, parser, percent, print_json
 from papers.hyperfed import pictures, report, rows
 from papers.hyperfed.lines import Lines
 from papers.hyperfed.split import IMAGES, Split, draw
+from papers.pooling import pooled
 
 RESULTS = Results(Path(__file__).resolve().parent / "results")
 ALPHAS, SEEDS, TUNING_SEED, WATCHED = (0.1, 0.5, 5.0), (0, 1, 2), 100, 2000
@@ -105,14 +106,15 @@ def compute(cell: Cell, rate: float, rounds: int | None = None, images: int = IM
     rule = rows.method(cell.row, cell.kind, data.shape, effort, paper=cell.setting == "paper")
     tuning = cell.seed == TUNING_SEED
 
-    def watch(number: int, model: Any) -> None:
+    def keep(name: str, file: bytes) -> None:
+        model: Any = read_model(file)
         if model.joint and not tuning:
             curve.append(round(percent(model.predict(data.X[:WATCHED]), data.y[:WATCHED]), 2))
 
     if cell.row == rows.POOLED:
         model, local = pooled(rule, data.sites, cell.seed), None
     else:
-        plain = simulate(rule, data.sites, cell.seed, watch=watch)
+        plain = rule.plain(data.sites, cell.seed, keep=keep)
         model, local = plain.model, plain.local
     found = figures(model, local, data, test=not tuning)
     facts = {"rate": rate, "rounds": effort["rounds"], "images": images}
@@ -130,7 +132,7 @@ def ridge(cell: Cell) -> dict[str, Any]:
     sites = [fedgeom.SiteData(site.name, last(site.X), site.y) for site in data.sites]
     held = {name: (last(X), y) for name, (X, y) in data.held.items()}
     began = time.process_time()
-    method = fedgeom.Ridge(features=Conv(filters=60), shape=(height, width, channels), personal=True)
+    method = fedgeom.Ridge(features=Conv(n_filters=60), shape=(height, width, channels), personal=True)
     run = fedgeom.run(method, sites, seed=cell.seed)
     found = figures(run.model, run.local, data._replace(held=held, X=last(data.X)), test=True)
     return found | {"rate": None, "rounds": 0, "curve": [], "seconds": round(time.process_time() - began, 1)}
@@ -229,7 +231,7 @@ def check(row: str, rounds: int) -> dict[str, Any]:
     """Train a row by the secure protocol and by its plain twin, and return how far the models are apart."""
     data = split("fashion-mnist", ALPHAS[0], 0, coarse=True)
     rule = rows.method(row, "mlp", data.shape, rows.effort("mlp", 0.1, rounds))
-    run, plain = fedgeom.run(rule, data.sites, seed=0), simulate(rule, data.sites, 0)
+    run, plain = fedgeom.run(rule, data.sites, seed=0), rule.plain(data.sites, 0)
     secure: Any = run.model
     gap = float(np.abs(secure.parameters.flat() - plain.model.parameters.flat()).max())
     return {"rounds": rounds, "largest difference": gap, "global": percent(secure.predict(data.X), data.y)}

@@ -36,11 +36,11 @@ from scipy.sparse.linalg import eigsh
 from fedgeom.geometry.graphs.anchors import fit_anchors, unit_rows
 from fedgeom.geometry.graphs.knn import knn_graph, normalise
 from fedgeom.geometry.graphs.lsh import cosine_from_hamming, debias, flip_bits, hamming, hash_bits
-from fedgeom.methods.xclp.plain import plain
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from papers.common import Floats, MissingFile, parser, percent, print_json, table
+from papers.xclp.plain import plain
 from papers.xclp.tasks import RESULTS, SEEDS, Task, digits, mnist_writers, show_labels, spread
 
 LENGTHS = (256, 1024, 4096, 16384)

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from fedgeom.methods.xclp.core import Labelled
-from fedgeom.methods.xclp.plain import per_client, plain
 from papers.common import Floats, Ints
+from papers.xclp.plain import per_client, plain
 from papers.xclp.tasks import Task, fedavg, fedavg_twice, spread
 
 Sites = list[tuple[Floats, Ints]]

@@ -29,15 +29,14 @@ from typing import Any
 import numpy as np
 
 import fedgeom
-from fedgeom.methods.iterative import simulate
 from fedgeom.methods.iterative.learners.building import built_learner
 from fedgeom.methods.iterative.setup import scaled
-from fedgeom.methods.xclp.plain import per_client, plain
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from papers.common import Floats, Ints, MissingFile, figure, parser, percent, plus_minus, print_json, table
 from papers.images import cifar10, filtered
+from papers.xclp.plain import per_client, plain
 from papers.xclp.tasks import (
     RESULTS,
     SEEDS,
@@ -52,8 +51,8 @@ from papers.xclp.tasks import (
 LINEAR: dict[str, Any] = {"name": "mlp", "depth": 0, "features": 64, "activation": "none"}
 LENET: dict[str, Any] = {"name": "lenet"}
 BEHIND: dict[str, Any] = {"name": "mlp", "depth": 0, "features": 64}
-EFFORT: dict[str, Any] = {"rounds": 20, "steps": 10, "batch": 32, "rate": 0.1}
-MORE: dict[str, Any] = {"rounds": 36, "steps": 10, "batch": 50, "rate": 0.05}
+EFFORT: dict[str, Any] = {"n_rounds": 20, "steps": 10, "batch_size": 32, "learning_rate": 0.1}
+MORE: dict[str, Any] = {"n_rounds": 36, "steps": 10, "batch_size": 50, "learning_rate": 0.05}
 SETS: dict[str, dict[str, Any]] = {
     "writers": {
         "shares": (0.1, 0.5),
@@ -107,7 +106,7 @@ def trained(task: Task, shown: Any, settings: dict[str, Any], seed: int) -> tupl
         if rows.size
     ]
     method = fedgeom.FedAvg(scale="none", classes=tuple(map(str, task.classes)), **settings)
-    model = simulate(method, sites, seed).model
+    model = method.plain(sites, seed).model
     learner = built_learner(model.learner, dict(model.options))
     X = scaled(task.X, model.centre, model.spread, learner.dtype)
     learner.bind(X.shape[1], len(model.names))
@@ -138,7 +137,7 @@ def cell(name: str, share: float, kind: str, seed: int, quick: bool) -> dict[str
         task = Task(behind_filters(task.X), task.y, task.owner, task.test)
     if kind in ("identity", "filters"):
         return propagated(task, shown, task.X, seed)
-    said, features = trained(task, shown, SETS[name][kind] | ({"rounds": 3} if quick else {}), seed)
+    said, features = trained(task, shown, SETS[name][kind] | ({"n_rounds": 3} if quick else {}), seed)
     found = {"FedAvg": percent(said[task.test], task.y[task.test])}
     return found | propagated(task, shown, features, seed)
 

@@ -1,4 +1,4 @@
-"""Every set of the tables once through the secure protocol: is a site lost, and are the labels those of the plain twin?
+"""Every set of the tables once through the secure protocol: is a site lost, and are the labels those of pooled rows?
 
     python papers/xclp/secure.py                    # all sets, through anchors and over pairs; more than an hour in all
     python papers/xclp/secure.py --minutes 30       # begin no run after so long; the same command goes on with the rest
@@ -6,10 +6,10 @@
     python papers/xclp/secure.py --set "kang by donor"    # one set, or some
     python papers/xclp/secure.py --quick --json     # 400 digits over 4 sites, anchors; writes nothing
 
-The tables come from plain twins, which send no messages. Here the sites of the first seed of each set, with a tenth of
-the labels, hold a whole run of `fedgeom.XCLP` with its defaults (over pairs: 4,096 hash bits, all distances under
+The tables come from pooled rows (`plain.py`). Here the sites of the first seed of each set, with a tenth of the labels,
+hold a whole run of `fedgeom.XCLP` with its defaults (over pairs: 4,096 hash bits, all distances under
 homomorphic encryption, by SEAL or, "lattice", by products of matrices; through anchors: as in the tables). "equal" is
-the share of rows whose label is that of the twin; over pairs the hidden projection is drawn anew, so that hashes, and a
+the share of rows whose label is the same there; over pairs the hidden projection is drawn anew, so that hashes, and a
 few labels, differ.
 """
 
@@ -28,6 +28,7 @@ import fedgeom
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from papers.common import MissingFile, parser, print_json, table
+from papers.xclp.plain import plain_of
 from papers.xclp.tasks import (
     RESULTS,
     SEEDS,
@@ -78,11 +79,12 @@ def held(graph: str, sites: Sequence[fedgeom.SiteData], seed: int) -> dict[str, 
     began = time.process_time()
     run = fedgeom.run(method, sites, seed=seed)
     seconds = time.process_time() - began
-    twin = method.plain(sites, seed).local
+    pooled = plain_of(method, [(site.X, site.y) for site in sites], method.classes, seed)
+    wanted = [np.array([*names, ""])[one.codes] for one in pooled.sites]
     same = np.concatenate(
         [
-            np.array(run.local[site.name]["labels"]) == twin[site.name]["labels"]
-            for site in sites
+            np.array(run.local[site.name]["labels"]) == labels
+            for site, labels in zip(sites, wanted, strict=True)
             if site.name in run.local
         ]
     )

@@ -22,11 +22,10 @@ from typing import Any
 
 import numpy as np
 
-from fedgeom.methods.xclp.plain import per_client, plain
-
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from papers.common import MissingFile, figure, parser, percent, plus_minus, print_json, table
+from papers.xclp.plain import per_client, plain
 from papers.xclp.tasks import (
     RESULTS,
     SEEDS,

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 import fedgeom
 from fedgeom.geometry.graphs.anchors import unit_rows
-from fedgeom.methods.iterative import simulate
 from fedgeom.methods.xclp.core import Labelled
 from papers.common import Floats, Ints, Results, load_data
 
@@ -186,9 +185,10 @@ DECAY = 1e-4
 
 
 def fedavg(task: Task, shown: NDArray[np.bool_], seed: int) -> Ints:
-    """Train `fedgeom.FedAvg` on the labelled rows, by its plain twin, and classify all rows."""
+    """Train `fedgeom.FedAvg` on the labelled rows, without masks, and classify all rows."""
     X = centred_directions(task)
-    labels = simulate(fedavg_method(task, shown), labelled_sites(task, shown, X), seed).model.predict(X)
+    model = fedavg_method(task, shown).plain(labelled_sites(task, shown, X), seed).model
+    labels = model.predict(X)
     return np.asarray(labels.astype(np.int64))
 
 
@@ -220,10 +220,10 @@ def fedavg_method(task: Task, shown: NDArray[np.bool_], rounds: int = 100) -> fe
     """
     n_sites, n_labels = len(np.unique(task.owner[shown])), int(shown.sum())
     return fedgeom.FedAvg(
-        rounds=rounds,
+        n_rounds=rounds,
         steps=5,
-        batch=None,
-        rate=5.0,
+        batch_size=None,
+        learning_rate=5.0,
         scale="none",
         C=n_sites / (DECAY * n_labels),
         classes=tuple(str(label) for label in task.classes),
@@ -236,7 +236,7 @@ def remember_distances(most: int = 40) -> None:
     The methods of a table hash the same rows with the same seed, and comparing the hashes is most of their work.
     Both functions are deterministic, so that no figure changes.
     """
-    from fedgeom.methods.xclp import plain as twin
+    from papers.xclp import plain as twin
 
     def remembering(work: Callable[..., Any]) -> Callable[..., Any]:
         known: dict[bytes, Any] = {}

@@ -17,8 +17,8 @@ from fedgeom.federation.messages import Array as Array
 from fedgeom.federation.messages import Message as Message
 from fedgeom.federation.messages import Question as Question
 from fedgeom.federation.method import Method as Method
-from fedgeom.federation.method import Plain as Plain
 from fedgeom.federation.model import Model as Model
+from fedgeom.federation.plain import Plain as Plain
 from fedgeom.federation.plan import Ask as Ask
 from fedgeom.federation.plan import Sum as Sum
 from fedgeom.federation.settings import Between as Between

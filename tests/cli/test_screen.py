@@ -10,11 +10,12 @@ from rich.markup import escape
 from rich.table import Table
 
 import fedgeom.methods  # noqa: F401  # registers ours
-from fedgeom.cli.screen import MOST_LINES, Questions, complain, console, show_report
+from fedgeom.cli.screen import MOST_LINES, Questions, complain, console, show_report, tell
 from fedgeom.data.validation import Finding, Report, SiteSummary, fault
 from fedgeom.federation.coordinator import Event
 from fedgeom.federation.method import METHODS
-from fedgeom.methods.ridge_update.method import RidgeUpdate
+from fedgeom.methods.ridge.update import RidgeUpdate
+from fedgeom.report.table import Cell
 from fedgeom.report.words import WORDS
 
 
@@ -159,3 +160,9 @@ def test_errors_come_first_and_the_same_advice_is_given_once(capsys):
     assert "lone 7" in said
     assert "lone 8" not in said
     assert "and 3 more of this kind (--json lists all)" in said
+
+
+def test_what_is_told_is_one_line_whatever_others_wrote():
+    out = Console(file=io.StringIO(), width=20)
+    tell(out, "method   ", Cell("[red]moments\nseed     7\x1b[2J", "strong"), ", fedgeom 1.0 and so on")
+    assert out.file.getvalue() == "method   [red]moments\\nseed     7\\x1b[2J, fedgeom 1.0 and so on\n"

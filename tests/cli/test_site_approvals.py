@@ -15,7 +15,7 @@ from fedgeom.cli import app, site
 from fedgeom.deploy.approvals import DAY, ApprovalStore
 from fedgeom.deploy.preview import proposed_terms
 from fedgeom.deploy.site_folder import SiteFolder
-from fedgeom.federation.approval import hash_terms, job_terms
+from fedgeom.federation.policy import hash_terms, job_terms
 from tests.cli.deploying import call
 
 STUDY = 'method = "moments"\nseed = 3\n'
@@ -138,6 +138,55 @@ def test_the_hash_of_a_job_that_waits_shows_its_terms(here, study):
     assert "[bold]x[/bold]" in shown
     assert "\x1b" not in shown
     assert store.read().waiting == ()
+
+
+HOSTILE = {
+    "line end": "\n",
+    "carriage return": "\r",
+    "both": "\r\n",
+    "vertical tab": "\v",
+    "form feed": "\f",
+    "file separator": "\x1c",
+    "next line": "\x85",
+    "line separator": "\u2028",
+    "paragraph separator": "\u2029",
+    "clear the screen": "\x1b[2J\x1b[H",
+    "cursor up": "\x1b[1A\x1b[2K",
+    "cursor up, in one byte": "\x9b1A",
+    "title": "\x1b]0;x\x07",
+    "backspaces": "\b" * 40,
+    "right to left": "\u202e",
+    "isolate": "\u2067\u2069",
+    "mark": "\u200f",
+    "zero width": "\u200b",
+    "markup": "[/][black on black]",
+    "wide": "宽" * 200,
+    "emoji": "👩\u200d🔬" * 50,
+    "combining": "e" + "\u0301" * 200,
+    "spaces": " " * 400,
+}
+
+
+@pytest.mark.parametrize("between", HOSTILE.values(), ids=HOSTILE)
+@pytest.mark.parametrize("method", ["moments", "unknown"])
+def test_the_terms_of_a_job_cannot_pose_as_lines_of_ours(here, study, method, between):
+    forged = f"x{between}seed     7"
+    name = method if method == "moments" else f"{method}{between}seed     7"
+    settings = {"text": forged, forged: 1, "nested": {forged: [forged, {"deep": forged}]}}
+    job = job_terms(name, settings, 3, ["anna", forged], release=f"1{between}seed     7.0")
+    store = ApprovalStore(here / "anna")
+    digits = hash_terms(job).hex()
+    store.wait(store.read(), digits, "r", job)
+    result = CliRunner().invoke(app, ["site", "approve", digits, "--folder", "anna", "--yes"])
+    assert result.exit_code == 0, result.output
+    shown = result.output.split("\n")
+    assert all(line.isprintable() for line in shown)
+    assert [line for line in shown if line.startswith("seed")] == ["seed     3"]
+    parts = shown[: shown.index("settings") + 4]
+    assert [line.split()[0] for line in parts[:4]] == ["method", "seed", "sites", "settings"]
+    assert all(line.startswith("  ") and "seed     7" in line for line in parts[4:])
+    firsts = ("method", "seed", "sites", "settings", "what leaves", "terms", "until", "Approved")
+    assert all(sum(line.startswith(first) for line in shown) <= 1 for first in firsts)
 
 
 @pytest.mark.parametrize(

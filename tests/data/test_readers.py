@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fedgeom.data.csv import read_text
-from fedgeom.data.readers import READERS, Table, read_rows, read_site, read_sites_from, read_table, register_reader
+from fedgeom.data.readers import READERS, Table, read_site, read_sites_from, read_table, register_reader
 from fedgeom.data.validation import check_table
 from fedgeom.errors import InputError
 
@@ -70,11 +70,11 @@ def test_bad_paths(tmp_path):
 
 
 def test_rows_for_prediction(csv_file):
-    X, y = read_rows(csv_file, label="diagnosis")
-    assert X.shape == (3, 2)
-    assert y is not None
+    table = read_table(csv_file, label="diagnosis")
+    assert table.X.shape == (3, 2)
+    assert table.y is not None
     with pytest.raises(InputError, match="hold text, wanted numbers: 'diagnosis'"):
-        read_rows(csv_file)
+        read_table(csv_file)
 
 
 @pytest.fixture
@@ -104,8 +104,8 @@ def test_a_reader_of_ones_own(tmp_path):
     register_reader(".pairs", read_pairs)
     site = read_site(file, label="first")
     assert (site.name, site.X.tolist(), site.y.tolist()) == ("North", [[1, 2], [3, 4]], ["ill", "well"])
-    X, y = read_rows(file)
-    assert (X.shape, y) == ((2, 2), None)
+    table = read_table(file)
+    assert (table.X.shape, table.y) == ((2, 2), None)
     with pytest.raises(InputError, match=r"wanted a file that ends in .*\.h5ad, \.pairs"):
         read_site(tmp_path / "none.pairs", label="y")
 

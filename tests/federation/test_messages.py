@@ -247,6 +247,28 @@ def test_an_answer_is_what_was_asked_for_or_a_refusal() -> None:
         read_answer(unpack(pack(RUN, "m", carry)), MaskedVector)
 
 
+def test_the_head_of_a_class_says_what_its_messages_are():
+    class Told(Message, kind="test.told", harmless=True):
+        number: int = 0
+
+    class Tell(Question, kind="test.tell", answer=Told):
+        text: str
+
+    assert (Told.kind, Told.harmless, Told.reveals) == ("test.told", True, "nothing")
+    assert (Tell.kind, Tell.answer, Tell.harmless) == ("test.tell", Told, False)
+    assert decode(encode(Tell(text="a")), Tell) == Tell(text="a")
+    with pytest.raises(TypeError):
+        Tell("a")  # made by keywords
+    with pytest.raises(AttributeError, match="immutable"):
+        Told().number = 1  # type: ignore[misc]
+    with pytest.raises(DecodeError, match="unknown field"):
+        decode(encode(Tell(text="a")), Told)
+    with pytest.raises(TypeError, match="harmles"):
+
+        class Misspelt(Message, kind="test.misspelt", harmles=True):
+            pass
+
+
 def test_a_message_must_state_its_kind() -> None:
     with pytest.raises(TypeError, match="must state its `kind`"):
 

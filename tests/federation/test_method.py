@@ -13,7 +13,8 @@ import fedgeom
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
 from fedgeom.federation.messages import Message, Question
-from fedgeom.federation.method import METHODS, Method, Plain
+from fedgeom.federation.method import METHODS, Method
+from fedgeom.federation.plain import Plain
 from fedgeom.federation.site import Memory, Site, answers
 from tests.federation.counting import Count, Counting, CountingSite
 
@@ -59,10 +60,10 @@ def test_what_a_method_does_not_do_it_says() -> None:
     method, data = Counting(), SiteData("a", np.zeros((1, 1)), np.zeros(1))
     with pytest.raises(NotImplementedError, match="Counting does not conduct"):
         method.conduct(None)  # type: ignore[arg-type]
-    with pytest.raises(NotImplementedError, match="Counting has no plain twin"):
+    with pytest.raises(NotImplementedError, match="Counting does not conduct"):
         method.plain([data])
     assert method.normalise_labels(data) is data
-    method.check_together([data])
+    assert method.check([data], fedgeom.Policy()) == []
 
 
 def test_a_plain_twin_leaves_what_a_run_leaves() -> None:

@@ -1,8 +1,9 @@
-"""Laws that every method keeps: a run is its plain twin, and each site's model file is its own model."""
+"""Laws that every method keeps: masks change nothing, and each site's model file is its own model."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -10,6 +11,7 @@ import fedgeom
 from fedgeom.data.sites import SiteData
 from fedgeom.federation.method import Method
 from fedgeom.federation.model import Model
+from fedgeom.federation.plain import Plain
 from fedgeom.federation.policy import Policy
 from fedgeom.methods.catalogue import read_model
 from tests.methods.coordinators import hold
@@ -29,7 +31,8 @@ def assert_same_models(one: Model, other: Model, *, rtol: float = 0.0, atol: flo
         np.testing.assert_allclose(array, theirs[name], rtol=rtol, atol=atol, err_msg=name)
 
 
-def assert_run_is_plain(
+def assert_run_is(
+    twin: Callable[[Any, Sequence[SiteData], int], Plain],
     method: Method,
     sites: Sequence[SiteData],
     *,
@@ -38,15 +41,20 @@ def assert_run_is_plain(
     rtol: float = 0.0,
     atol: float = 0.0,
 ) -> fedgeom.Run:
-    """Run a method and its plain twin; their joint models and each site's own must be the same."""
-    run, twin = fedgeom.run(method, sites, seed=seed, policy=policy), method.plain(sites, seed)
+    """Run a method, and compute the same in a second way: joint models and each site's own must be the same."""
+    run, wanted = fedgeom.run(method, sites, seed=seed, policy=policy), twin(method, sites, seed)
     assert not run.lost
     assert not run.returned
-    assert_same_models(run.model, twin.model, rtol=rtol, atol=atol)
-    for name, local in twin.local.items():
-        own = twin.model.for_site(local)
+    assert_same_models(run.model, wanted.model, rtol=rtol, atol=atol)
+    for name, local in wanted.local.items():
+        own = wanted.model.for_site(local)
         assert_same_models(run.model.for_site(run.local[name]), own, rtol=rtol, atol=atol)
     return run
+
+
+def assert_run_is_plain(method: Method, sites: Sequence[SiteData], *, seed: int = 0) -> fedgeom.Run:
+    """Run a method with masks and without; what comes of it must be the same to the last bit."""
+    return assert_run_is(lambda one, some, number: one.plain(some, number), method, sites, seed=seed)
 
 
 def assert_model_files_are_the_sites_own(method: Method, sites: Sequence[SiteData], *, seed: int = 0) -> None:

@@ -67,7 +67,7 @@ def test_the_column_fedavg_is_the_librarys_and_equals_a_secure_run() -> None:
     assert sum(len(site) for site in sites) == shown.sum()
     # Weighted by rows, the sites' penalties ‖w‖²/(2Cn) add up to the decay of the joint objective.
     assert sum(len(site) / shown.sum() / (method.C * len(site)) for site in sites) == pytest.approx(1e-4)
-    model, twin = fedgeom.run(method, sites, seed=10).model, tasks.simulate(method, sites, 10).model
+    model, twin = fedgeom.run(method, sites, seed=10).model, method.plain(sites, 10).model
     for name, values in twin.parameters.items():
         assert np.array_equal(model.parameters[name], values)
 

@@ -89,7 +89,7 @@ def test_ridge(case: dict[str, Any]) -> None:
 
 
 def test_fedavg(case: dict[str, Any]) -> None:
-    work: dict[str, Any] = {"rounds": 4, "rate": 0.1, "epochs": 2, "batch": 16}
+    work: dict[str, Any] = {"n_rounds": 4, "learning_rate": 0.1, "epochs": 2, "batch_size": 16}
     made = [fedgeom.SiteData(name, X, y) for name, (X, y) in case["tables"].items()]
     w = iterative.fedavg(iterative.clients_of(made, C=0.5), iterative.Work(**work, seed=SEED))
     well = 1 / (1 + np.exp(-(w[0] + case["rows"] @ w[1:])))

@@ -13,20 +13,27 @@ import numpy as np
 
 from fedgeom.data.sites import SiteData
 from fedgeom.engines.embedded import EmbeddedEngine
-from fedgeom.federation.coordinator import Lost, Sites
+from fedgeom.federation.coordinator import Coordinator, Lost
 from fedgeom.federation.messages import Message, decode, unpack
 from fedgeom.federation.method import Method
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.settings import Between
 from fedgeom.federation.site import Site, answers
 from fedgeom.protocols.cohort import Cohort, join
-from fedgeom.protocols.secure_sum.coordinator import Total
+from fedgeom.protocols.join.coordinator import Joined
+from fedgeom.protocols.secure_sum.coordinator import Total, collect, request_sum, unmask
 from fedgeom.protocols.secure_sum.messages import SumQuestion
 from fedgeom.protocols.site import Contribution, SecureMemory, SummingSite
 from tests.unlisted import unlisted
 
 M = TypeVar("M", bound=Message)
 Interfere = Callable[[str, bytes], str | None]
+
+
+def secure_sum(joined: Joined, round: int, question: SumQuestion, *, min_sites: int = 2, **asked: Any) -> Total:
+    """Return the sum of one round over sites of the caller's choice, whatever the plan says."""
+    found = collect(joined, request_sum(joined, round, question, **asked), min_sites=min_sites)
+    return unmask(joined, found, min_sites=min_sites)
 
 
 class SumColumn(SumQuestion, frozen=True, kw_only=True):
@@ -72,17 +79,17 @@ def start(
     policy: Policy | None = None,
     interfere: Interfere | None = None,
     method: Method | None = None,
-) -> tuple[Sites, EmbeddedEngine]:
+) -> tuple[Coordinator, EmbeddedEngine]:
     method = method or ColumnSum()
     engine = EmbeddedEngine(method, data, policy=policy, interfere=interfere)
-    return Sites(engine, run=os.urandom(32), method=method.name), engine
+    return Coordinator(engine, run=os.urandom(32), method=method.name), engine
 
 
-def joined(sites: Sites, rounds: int = 1, **settings: Any) -> Cohort:
+def joined(sites: Coordinator, rounds: int = 1, **settings: Any) -> Cohort:
     return join(sites, ColumnSum(rounds=rounds, **settings))
 
 
-def column_sum(sites: Sites, *, modulus: int, length: int = 7, rounds: int = 1) -> list[Total]:
+def column_sum(sites: Coordinator, *, modulus: int, length: int = 7, rounds: int = 1) -> list[Total]:
     cohort = joined(sites, rounds)
     totals = []
     for turn in range(rounds):
@@ -134,9 +141,9 @@ class Recorder:
 
 def record(
     data: list[SiteData], *, policy: Policy | None = None, interfere: Interfere | None = None
-) -> tuple[Sites, Recorder]:
+) -> tuple[Coordinator, Recorder]:
     recorder = Recorder(EmbeddedEngine(ColumnSum(), data, policy=policy, interfere=interfere))
-    return Sites(recorder, run=os.urandom(32), method=ColumnSum.name), recorder
+    return Coordinator(recorder, run=os.urandom(32), method=ColumnSum.name), recorder
 
 
 def remembered(engine: EmbeddedEngine, name: str) -> SecureMemory:

@@ -75,9 +75,9 @@ def test_a_run_of_the_command_line_is_left_alone(place):
 
 def test_a_log_cannot_rule_the_page(place):
     place.make(place.launches)
-    runs.log_file(place, "r").write_bytes(b"\x1b[2Jred\xff" + b"x" * 9000)
+    (place.launches / "r.log").write_bytes(b"\x1b[2Jred\xff" + b"x" * 9000)
     assert len(runs.log_end(place, "r")) <= runs.MOST_LOG
-    runs.log_file(place, "r").write_bytes(b"\x1b[2Jred")
+    (place.launches / "r.log").write_bytes(b"\x1b[2Jred")
     assert "\x1b" not in runs.log_end(place, "r")
 
 

@@ -9,7 +9,7 @@ import typer
 
 if TYPE_CHECKING:
     from fedgeom.protocols.plan import Costs
-    from fedgeom.report.table import Table
+    from fedgeom.report.table import ReportTable
 
 
 def check(
@@ -27,10 +27,9 @@ def check(
     """
     import json
 
-    from rich.markup import escape
-
-    from fedgeom.cli.screen import console, show_report
+    from fedgeom.cli.screen import console, show_report, tell
     from fedgeom.deploy.federation_check import check_federation
+    from fedgeom.report.table import Cell
 
     screen = console()
     if as_json:
@@ -42,15 +41,18 @@ def check(
     report = checked.report
     some = f": {report.method}" if report.method else ""
     over = f" over {len(report.sites)} site{'s' if len(report.sites) != 1 else ''}" if report.sites else ""
-    screen.print(f"[bold]{escape(str(federation))}[/bold]{escape(some)}{over}\n", soft_wrap=True)
+    tell(screen, Cell(str(federation), "strong"), f"{some}{over}")
+    screen.print()
     if checked.chosen:
-        screen.print(f"[dim]{escape(checked.chosen)}[/dim]\n", soft_wrap=True)
+        tell(screen, Cell(checked.chosen, "dim"))
+        screen.print()
     show_report(report, screen)
+    screen.print()
     if report.ready:
-        screen.print(f"\n[green]ready[/green]: fedgeom run {escape(str(federation))}", soft_wrap=True)
+        tell(screen, Cell("ready", "good"), f": fedgeom run {federation}")
         return
     count = len(report.errors)
-    screen.print(f"\n[red]not ready[/red]: {count} fault{'s' if count > 1 else ''}")
+    tell(screen, Cell("not ready", "bad"), f": {count} fault{'s' if count > 1 else ''}")
     raise typer.Exit(1)
 
 
@@ -73,12 +75,10 @@ def cost(
     import json
     from dataclasses import replace
 
-    from rich.markup import escape
-
-    from fedgeom.cli.screen import console
+    from fedgeom.cli.screen import console, tell
     from fedgeom.deploy.federation_check import check_federation, stop_if_unready
     from fedgeom.protocols.plan import costs_of, shape_like, shape_of
-    from fedgeom.report.table import to_terminal
+    from fedgeom.report.table import Cell, to_terminal
 
     checked = check_federation(federation, policy=policy)
     plan, method, looked = stop_if_unready(checked)
@@ -91,10 +91,11 @@ def cost(
         typer.echo(json.dumps({str(count): figures(one) for count, one in found.items()}, indent=2))
         return
     screen = console()
-    screen.print(f"[bold]{escape(str(federation))}[/bold]: {escape(method.name)} over {len(tables)} sites\n")
+    tell(screen, Cell(str(federation), "strong"), f": {method.name} over {len(tables)} sites")
+    screen.print()
     screen.print(to_terminal(question_table(found[len(tables)]), total_table(found)))
     for line in dict.fromkeys(line for one in found.values() for line in one.left_out):
-        screen.print(f"[yellow]not counted[/yellow]: {escape(line)}", soft_wrap=True)
+        tell(screen, Cell("not counted", "doubt"), f": {line}")
 
 
 def figures(costs: Costs) -> dict[str, Any]:
@@ -106,9 +107,9 @@ def figures(costs: Costs) -> dict[str, Any]:
     return {name: getattr(costs, name) for name in names.split()}
 
 
-def question_table(costs: Costs) -> Table:
+def question_table(costs: Costs) -> ReportTable:
     """Return one row for each kind of question."""
-    from fedgeom.report.table import Table, size
+    from fedgeom.report.table import ReportTable, size
     from fedgeom.report.words import WORDS
 
     kinds: dict[str, list[float]] = {}
@@ -120,12 +121,12 @@ def question_table(costs: Costs) -> Table:
     rows = [
         [WORDS.get(kind, kind), f"{times:.0f}", size(down), size(up)] for kind, (times, down, up) in kinds.items()
     ]
-    return Table("", ["question", "times", "to a site", "from it"], rows, right=(1, 2, 3))
+    return ReportTable("", ["question", "times", "to a site", "from it"], rows, right=(1, 2, 3))
 
 
-def total_table(found: dict[int, Costs]) -> Table:
+def total_table(found: dict[int, Costs]) -> ReportTable:
     """Return one column for each number of sites."""
-    from fedgeom.report.table import Table, size
+    from fedgeom.report.table import ReportTable, size
 
     rows = [
         ["questions", *(f"{one.questions:,}" for one in found.values())],
@@ -140,4 +141,4 @@ def total_table(found: dict[int, Costs]) -> Table:
         ["the coordinator's, about", *(size(one.coordinator_memory) for one in found.values())],
     ]
     head = ["", *(f"{count:,} sites" for count in found)]
-    return Table("", head, rows, right=range(1, len(head)))
+    return ReportTable("", head, rows, right=range(1, len(head)))

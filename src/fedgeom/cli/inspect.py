@@ -16,7 +16,7 @@ def ledger(
     """Show what left each site in a run, how many bytes, and what it reveals."""
     import msgspec
 
-    from fedgeom.cli.screen import console
+    from fedgeom.cli.screen import console, tell
     from fedgeom.federation.record import read_folder
     from fedgeom.report import tables
     from fedgeom.report.table import to_terminal
@@ -29,7 +29,8 @@ def ledger(
     screen = console()
     status = content["status"]
     detail = f" ({status['detail']})" if status["detail"] else ""
-    screen.print(f"{content['config']['method']}, {status['state']}{detail}, {status['time']}\n", markup=False)
+    tell(screen, f"{content['config']['method']}, {status['state']}{detail}, {status['time']}")
+    screen.print()
     screen.print(to_terminal(tables.ledger_table(shown, site), tables.traffic_table(shown)))
 
 
@@ -42,7 +43,7 @@ def methods(
     from fedgeom.federation.method import METHODS
     from fedgeom.methods import SUMMARIES
     from fedgeom.methods.catalogue import method_class
-    from fedgeom.report.table import Cell, Line, Table, to_terminal
+    from fedgeom.report.table import Cell, Line, ReportTable, to_terminal
 
     screen = console()
     if name is not None:
@@ -55,7 +56,7 @@ def methods(
         except InputError as error:  # of another package; the others are there all the same
             said = str(error)
         rows.append([Cell(one, "strong"), said])
-    screen.print(to_terminal(Table("", ["", ""], rows)))
+    screen.print(to_terminal(ReportTable("", ["", ""], rows)))
     screen.print("\nSettings, and what leaves a site: fedgeom methods NAME", markup=False)
 
 
@@ -93,7 +94,7 @@ def data() -> None:
     """List the built-in sets: found here, or how to get them."""
     from fedgeom.cli.screen import console
     from fedgeom.data.datasets import SETS, available, data_folder
-    from fedgeom.report.table import Cell, Table, to_terminal
+    from fedgeom.report.table import Cell, ReportTable, to_terminal
 
     screen = console()
     here = available()
@@ -106,7 +107,7 @@ def data() -> None:
         rows.append([Cell(""), Cell(""), Cell(f"licence: {info.licence}; source: {info.source}", "dim")])
         if name not in here:
             rows.append([Cell(""), Cell(""), Cell(f"not found: {info.how_to_get}", "doubt")])
-    screen.print(to_terminal(Table("", ["", "", ""], rows)))
+    screen.print(to_terminal(ReportTable("", ["", "", ""], rows)))
 
 
 def report(
@@ -123,9 +124,7 @@ def report(
 
     The page is one file: no network, no other files. Only its owner can read it.
     """
-    from rich.markup import escape
-
-    from fedgeom.cli.screen import console
+    from fedgeom.cli.screen import console, tell
     from fedgeom.errors import InputError
     from fedgeom.report.page import write_page
 
@@ -133,7 +132,7 @@ def report(
         written = write_page(run, out, rows=rows)
     except OSError as error:
         raise InputError(f"the page of {run} could not be written: {error}") from error
-    console().print(f"page     {escape(str(written))}", soft_wrap=True)
+    tell(console(), f"page     {written}")
 
 
 def studio(

@@ -11,10 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.markup import escape
-
-from fedgeom.cli.screen import Terminated, say_where
-from fedgeom.errors import InputError, ProtocolError, printable
+from fedgeom.cli.screen import Terminated, tell
+from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.record import read_warnings
 from fedgeom.storage import close_to_others, make_private_folder, write_json
 
@@ -22,7 +20,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from fedgeom.federation.results import Run, RunWarning
-    from fedgeom.report.naming import Truth
+    from fedgeom.report.label_names import Truth
 
 
 RESUMABLE = ("resume", "outcomes")
@@ -77,12 +75,13 @@ def kept(folder: Path, out: Console, *, again: str = "") -> Iterator[None]:
         with terminated():
             yield
     except KeyboardInterrupt:
+        out.print()
         if any(folder.iterdir()):
-            out.print(f"\nInterrupted. What happened so far is in {escape(str(folder))}", soft_wrap=True)
+            tell(out, f"Interrupted. What happened so far is in {folder}")
             if again and any((folder / name).exists() for name in RESUMABLE):
-                out.print(f"to go on: {escape(again)}", soft_wrap=True)
+                tell(out, f"to go on: {again}")
         else:
-            out.print("\nInterrupted before the run began; nothing was written.")
+            tell(out, "Interrupted before the run began; nothing was written.")
         raise
     except ProtocolError:
         show_warnings(read_warnings(folder), out)  # the sites that were lost are often why
@@ -95,7 +94,7 @@ def kept(folder: Path, out: Console, *, again: str = "") -> Iterator[None]:
 def show(run: Run, out: Console, *, truth: Truth | None = None) -> None:
     """Print ledger, names and figures of a run with a folder, and add picture and page to the folder."""
     from fedgeom.report import page, tables
-    from fedgeom.report.naming import read_naming
+    from fedgeom.report.label_names import read_naming
     from fedgeom.report.table import to_terminal
 
     folder = run.folder
@@ -116,7 +115,7 @@ def show(run: Run, out: Console, *, truth: Truth | None = None) -> None:
         picture = _draw(run, folder / page.PICTURE, truth)
     if picture is not None:
         close_to_others(picture)
-        say_where(out, "picture", picture)
+        tell(out, f"picture  {picture}")
     show_record(folder, out)
     show_warnings(run.warnings, out)
 
@@ -154,8 +153,8 @@ def show_record(folder: Path, out: Console) -> None:
     from fedgeom.report.table import to_terminal
     from fedgeom.report.tables import evaluation_tables
 
-    say_where(out, "page", page.write_page(folder))
-    say_where(out, "record", folder)
+    tell(out, f"page     {page.write_page(folder)}")
+    tell(out, f"record   {folder}")
     found = read_evaluation(folder)
     if found is not None:
         out.print()
@@ -164,7 +163,9 @@ def show_record(folder: Path, out: Console) -> None:
 
 def show_warnings(warnings: Sequence[RunWarning], out: Console) -> None:
     """Print what a reader of a run must know, in yellow; nothing where there is nothing."""
+    from fedgeom.report.table import Cell
+
     if warnings:
         out.print()
     for warning in warnings:
-        out.print(f"[yellow]warning: {escape(printable(str(warning)))}[/yellow]", soft_wrap=True)
+        tell(out, Cell(f"warning: {warning}", "doubt"))

@@ -15,11 +15,18 @@ if TYPE_CHECKING:
     from fedgeom.data.validation import Finding
     from fedgeom.deploy.federation_file import FederationFile
     from fedgeom.deploy.study_file import Study
-    from fedgeom.evaluation.benchmark import Entry
+    from fedgeom.evaluation.benchmark import MethodResult
 
 
 SHOWN = 3
 """So many warnings on tables are printed before a run; `fedgeom check` has all."""
+Out = Annotated[
+    Path | None,
+    typer.Option(help="Where to keep the figures: OUT-1, OUT-2, …; in runs, after the file's name, if not given."),
+]
+Resume = Annotated[
+    Path | None, typer.Option(help="Go on in this folder: what is there on the same terms is not run again.")
+]
 
 
 def run(
@@ -47,15 +54,15 @@ def run(
     ] = None,
 ) -> None:
     """Run a method over the sites of a federation file, all in this process, through the full protocol."""
-    from rich.markup import escape
-
     from fedgeom.cli.outcome import kept, new_folder, show, this_folder
-    from fedgeom.cli.screen import Questions, console
+    from fedgeom.cli.screen import Questions, console, tell
     from fedgeom.deploy.federation_check import check_federation, stop_if_unready
     from fedgeom.deploy.federation_file import policy_line, read_federation
     from fedgeom.engines.run import run as conduct
     from fedgeom.errors import InputError
     from fedgeom.federation.record import read_folder
+    from fedgeom.report.page import PAGE
+    from fedgeom.report.table import Cell
 
     screen = console()
     plan = read_federation(federation)
@@ -68,8 +75,10 @@ def run(
     checked = check_federation(federation, seed=seed, policy=policy)
     plan, method, looked = stop_if_unready(checked)
     if checked.chosen:
-        screen.print(f"[dim]{escape(checked.chosen)}[/dim]\n", soft_wrap=True)
-    screen.print(f"[dim]{escape(policy_line(plan, policy))}[/dim]\n", soft_wrap=True)
+        tell(screen, Cell(checked.chosen, "dim"))
+        screen.print()
+    tell(screen, Cell(policy_line(plan, policy), "dim"))
+    screen.print()
     _tell_odd(checked.report.warnings, federation, screen)
     folder = resume or (this_folder(into) if into else new_folder(out or Path("runs") / federation.stem))
     with kept(folder, screen, again=f"fedgeom run {federation} --resume {folder}"):
@@ -89,46 +98,24 @@ def run(
             )
         screen.print()
         show(finished, screen)
-        for said in [_untested(federation)] * (not finished.evaluation) + [_next_steps(folder)]:
-            screen.print(f"\n{said}", style="dim", soft_wrap=True)
+        if not finished.evaluation:
+            said = f"holdout = 0.25 in {federation} keeps a quarter of each site's rows aside for that."
+            screen.print()
+            tell(screen, Cell(f"How well the model does was not tested: {said}", "dim"))
+        said = f"open {folder / PAGE} in a browser; new rows: fedgeom predict {folder} FILE"
+        screen.print()
+        tell(screen, Cell(f"Next: {said}", "dim"))
 
 
 def _tell_odd(found: Sequence[Finding], federation: Path, screen: Console) -> None:
     """Print what is odd about the tables, before anything is computed."""
-    from rich.markup import escape
-
-    from fedgeom.errors import printable
+    from fedgeom.cli.screen import tell
+    from fedgeom.report.table import Cell
 
     for one in found[:SHOWN]:
-        screen.print(f"[yellow]warning: {escape(printable(str(one)))}[/yellow]", soft_wrap=True)
+        tell(screen, Cell(f"warning: {one}", "doubt"))
     if len(found) > SHOWN:
-        screen.print(f"[yellow]{len(found) - SHOWN} more: {escape(f'fedgeom check {federation}')}[/yellow]")
-
-
-def _next_steps(folder: Path) -> str:
-    from rich.markup import escape
-
-    from fedgeom.report.page import PAGE
-
-    return f"Next: open {escape(str(folder / PAGE))} in a browser; new rows: fedgeom predict {escape(str(folder))} FILE"
-
-
-def _untested(federation: Path) -> str:
-    from rich.markup import escape
-
-    return (
-        f"How well the model does was not tested: holdout = 0.25 in {escape(str(federation))} keeps a quarter of each "
-        "site's rows aside for that."
-    )
-
-
-Out = Annotated[
-    Path | None,
-    typer.Option(help="Where to keep the figures: OUT-1, OUT-2, …; in runs, after the file's name, if not given."),
-]
-Resume = Annotated[
-    Path | None, typer.Option(help="Go on in this folder: what is there on the same terms is not run again.")
-]
+        tell(screen, Cell(f"{len(found) - SHOWN} more: fedgeom check {federation}", "doubt"))
 
 
 def compare(
@@ -183,7 +170,7 @@ def run_study(
 ) -> None:
     """Run what a file wants compared or swept, print its tables, and keep them in files of the given name."""
     from fedgeom.cli.outcome import kept, new_folder
-    from fedgeom.cli.screen import console, say_where
+    from fedgeom.cli.screen import console, tell
     from fedgeom.deploy.federation_file import build_policy, read_federation, read_sites
     from fedgeom.deploy.study_file import holdout_of
     from fedgeom.engines.benchmark import sweep as run_all
@@ -200,10 +187,11 @@ def run_study(
     policy = build_policy(path, plan, "relaxed")
     sites = read_sites(path, plan)
     study = read(path, plan, sites)
-    screen.print(
+    tell(
+        screen,
         f"{len(study.rows)} {'methods' if name == 'comparison' else 'rows'} over {len(sites)} sites with "
         f"{sum(map(len, sites)):,} rows of data, {len(study.seeds)} seed{'s' if len(study.seeds) > 1 else ''}: "
-        f"{study.runs} runs"
+        f"{study.runs} runs",
     )
     ending = "compared" if name == "comparison" else "swept"
     folder = make_private_folder(resume) if resume else new_folder(out or Path("runs") / f"{path.stem}-{ending}")
@@ -218,7 +206,7 @@ def run_study(
             settings=study.settings,
             failed=study.failed,
             folder=folder,
-            watch=lambda entry: screen.print(_line(entry), markup=False),
+            watch=lambda entry: tell(screen, _line(entry)),
         )
         files = write_sweep(folder, name, swept)
         files.append(write_text(folder / f"{name}.html", sweep_page(swept, path.stem), private=True))
@@ -226,10 +214,10 @@ def run_study(
     screen.print(to_terminal(*sweep_tables(swept)))
     screen.print()
     for file in files:
-        say_where(screen, "kept in", file)
+        tell(screen, f"kept in  {file}")
 
 
-def _line(entry: Entry) -> str:
+def _line(entry: MethodResult) -> str:
     """Say what came of one run."""
     accuracy = None if entry.evaluation is None else entry.evaluation["own"].accuracy
     said = "failed" if accuracy is None else f"accuracy {accuracy}"

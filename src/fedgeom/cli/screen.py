@@ -8,12 +8,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from fedgeom.errors import printable
-from fedgeom.report.palette import TERMINAL
+from fedgeom.report.markup import TERMINAL
 from fedgeom.report.words import WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from rich.console import Console
     from rich.progress import Task, TaskID
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
 
     from fedgeom.data.validation import Finding, Level, Report
     from fedgeom.federation.coordinator import Event
+    from fedgeom.report.table import Cell
 
 MOST_LINES = 14
 """Methods with hundreds of rounds show the last ones."""
@@ -57,11 +57,13 @@ def complain(text: str, style: str = "red") -> None:
     Console(stderr=True, highlight=False, soft_wrap=True).print(Text(printable(text, lines=True), style=style))
 
 
-def say_where(out: Console, what: str, path: str | Path) -> None:
-    """Print where something was written, in one line that can be copied."""
-    from rich.markup import escape
+def tell(out: Console, *parts: str | Cell) -> None:
+    """Print one line, not broken, so that it can be copied; markup and line ends in it are shown, not obeyed."""
+    from rich.text import Text
 
-    out.print(f"{what:<8} {escape(str(path))}", soft_wrap=True)
+    from fedgeom.report.table import to_text
+
+    out.print(Text.assemble(*map(to_text, parts)), soft_wrap=True)
 
 
 def show_report(report: Report, out: Console) -> None:
@@ -76,8 +78,6 @@ def show_report(report: Report, out: Console) -> None:
 
 def show_findings(findings: Sequence[Finding], out: Console, *, levels: Sequence[Level] = tuple(SIGNS)) -> None:
     """Print findings by level, each with what to do; the same remedy is said once."""
-    from rich.markup import escape
-
     for level in levels:
         sign, colour, heading = SIGNS[level]
         alike: dict[tuple[str, str], list[Finding]] = {}
@@ -85,25 +85,28 @@ def show_findings(findings: Sequence[Finding], out: Console, *, levels: Sequence
             if one.level == level:
                 alike.setdefault((one.topic, one.remedy or str(at)), []).append(one)
         if alike:
-            out.print(f"\n[bold {colour}]{heading}[/bold {colour}]")
+            out.print()
+            out.print(heading, style=f"bold {colour}")
         for group in alike.values():
             for one in group[:MOST_ALIKE]:
-                _hanging(out, f"[{colour}]{sign}[/{colour}]", escape(str(replace(one, remedy=""))), 1)
+                _hanging(out, sign, colour, str(replace(one, remedy="")), "", 1)
             if len(group) > MOST_ALIKE:
-                _hanging(out, " ", f"and {len(group) - MOST_ALIKE} more of this kind (--json lists all)", 1)
+                more = f"and {len(group) - MOST_ALIKE} more of this kind (--json lists all)"
+                _hanging(out, " ", "", more, "", 1)
             if group[0].remedy:
-                _hanging(out, "[dim]→[/dim]", f"[dim]{escape(group[0].remedy)}[/dim]", 3)
+                _hanging(out, "→", "dim", group[0].remedy, "dim", 3)
 
 
-def _hanging(out: Console, sign: str, text: str, indent: int) -> None:
-    """Print a text whose lines all begin behind its sign."""
+def _hanging(out: Console, sign: str, colour: str, text: str, style: str, indent: int) -> None:
+    """Print a text whose lines all begin behind its sign; where they end is for the console to say, not the text."""
     from rich.padding import Padding
     from rich.table import Table
+    from rich.text import Text
 
     grid = Table.grid(padding=(0, 1))
     grid.add_column()
     grid.add_column(overflow="fold")
-    grid.add_row(sign, text)
+    grid.add_row(Text(sign, style=colour), Text(printable(text), style=style))
     out.print(Padding(grid, (0, 0, 0, indent), expand=False))
 
 

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from fedgeom.deploy.budgets import Charge
     from fedgeom.deploy.preview import Preview
     from fedgeom.deploy.site_folder import SiteFolder
-    from fedgeom.federation.approval import JobTerms
-    from fedgeom.federation.policy import Policy
+    from fedgeom.federation.policy import JobTerms, Policy
 
 
 app = typer.Typer(no_args_is_help=True, help="A site: hold data, answer the coordinator's questions.")
@@ -109,21 +108,23 @@ def preview(
     ] = False,
 ) -> None:
     """Show what would leave the site, message by message; nothing is sent."""
-    from rich.markup import escape
-
-    from fedgeom.cli.screen import console, say_where
+    from fedgeom.cli.screen import console, tell
     from fedgeom.deploy.preview import preview as rehearse
     from fedgeom.deploy.site_folder import SiteFolder
-    from fedgeom.federation.approval import hash_terms
+    from fedgeom.federation.policy import hash_terms
     from fedgeom.report.disc import draw_preview
-    from fedgeom.report.table import to_terminal
+    from fedgeom.report.table import Cell, to_terminal
     from fedgeom.report.tables import preview_tables
 
     screen = console()
     site = SiteFolder(folder.absolute())
     found = rehearse(site, federation, sites=sites)
-    screen.print(
-        f"[bold]{escape(found.site)}[/bold] in [bold]{found.method}[/bold]: a rehearsal. Nothing was sent."
+    tell(
+        screen,
+        Cell(found.site, "strong"),
+        " in ",
+        Cell(found.method, "strong"),
+        ": a rehearsal. Nothing was sent.",
     )
     screen.print(
         f"Assumed: {found.phantoms} phantom sites with rows like yours, a little shaken. Their number and their\n"
@@ -133,34 +134,31 @@ def preview(
     _show_refusals(screen, found)
     screen.print(to_terminal(*preview_tables(found)))
     if found.broke_off:
-        screen.print(
-            f"\n[yellow]The rehearsal ended early: {escape(found.broke_off)}[/yellow]\n"
-            "That may be due to the phantoms."
-        )
+        screen.print()
+        tell(screen, Cell(f"The rehearsal ended early: {found.broke_off}", "doubt"))
+        tell(screen, "That may be due to the phantoms.")
     if picture and found.corners:
         screen.print()
-        say_where(screen, "picture", draw_preview(found, site.path / "preview.png"))
+        tell(screen, f"picture  {draw_preview(found, site.path / 'preview.png')}")
+    screen.print()
     if found.terms is None:
-        screen.print(
-            f"\nThe hash of the terms needs {site.config().roster}: it says who may take part.", soft_wrap=True
-        )
+        tell(screen, f"The hash of the terms needs {site.config().roster}: it says who may take part.")
         return
-    screen.print(f"\nterms    {hash_terms(found.terms).hex()}", soft_wrap=True)
+    tell(screen, f"terms    {hash_terms(found.terms).hex()}")
     again = shlex.join(["fedgeom", "site", "approve", str(federation), "--folder", str(folder)])
-    screen.print(f"to approve them: {escape(again)}", soft_wrap=True)
+    tell(screen, f"to approve them: {again}")
 
 
 def _show_refusals(screen: Console, found: Preview) -> None:
     """Print how the site's table stands against the job, and why else the site would refuse."""
-    from rich.markup import escape
-
-    from fedgeom.cli.screen import show_findings
+    from fedgeom.cli.screen import show_findings, tell
+    from fedgeom.report.table import Cell
 
     show_findings(found.report.findings, screen)
     said = {str(one) for one in found.report.errors}
     for reason in found.refusals:
         if reason not in said:
-            screen.print(f"[yellow]The site would refuse: {escape(reason)}.[/yellow]")
+            tell(screen, Cell(f"The site would refuse: {reason}.", "doubt"))
     if found.report.findings:
         screen.print()
 
@@ -178,11 +176,10 @@ def check(
 
     Ends with code 0 when the table is ready, 1 when it is not.
     """
-    from rich.markup import escape
-
-    from fedgeom.cli.screen import console, show_report
+    from fedgeom.cli.screen import console, show_report, tell
     from fedgeom.deploy.site import file_report, table_report
     from fedgeom.deploy.site_folder import SiteFolder
+    from fedgeom.report.table import Cell
 
     site = SiteFolder(folder.absolute())
     report = table_report(site) if federation is None else file_report(site, federation)
@@ -193,12 +190,12 @@ def check(
     count = len(report.errors)
     show_report(report, screen)
     what = "the table" if federation is None else f"the table, for {federation}"
+    screen.print()
     if report.ready:
-        screen.print(f"\n[green]ready[/green]: {escape(what)}", soft_wrap=True)
+        tell(screen, Cell("ready", "good"), f": {what}")
         return
-    screen.print(
-        f"\n[red]not ready[/red]: {count} fault{'s' if count > 1 else ''}; the site would leave such a run"
-    )
+    said = f": {count} fault{'s' if count > 1 else ''}; the site would leave such a run"
+    tell(screen, Cell("not ready", "bad"), said)
     raise typer.Exit(1)
 
 
@@ -236,12 +233,11 @@ def approve(
 
     Ends with code 0 when the job is approved, 1 when the answer was no, 2 when nothing could be asked.
     """
-    from rich.markup import escape
-
-    from fedgeom.cli.screen import console
+    from fedgeom.cli.screen import console, tell
     from fedgeom.deploy.approvals import DAY, ApprovalStore
     from fedgeom.deploy.site_folder import SiteFolder
     from fedgeom.errors import InputError
+    from fedgeom.report.table import Cell
     from fedgeom.report.tables import moment
 
     if not (0 < days <= 3650 and 1 <= runs <= 1_000_000):
@@ -256,8 +252,8 @@ def approve(
         raise InputError(f"{job}: {name!r} is not among those who may take part: {', '.join(terms.participants)}")
     _show(screen, site, job, terms)
     ends = moment(store.clock() + days * DAY)
-    screen.print(f"terms    {digits}", soft_wrap=True)
-    screen.print(f"until    {ends}, for {runs} run{'s' if runs > 1 else ''}")
+    tell(screen, f"terms    {digits}")
+    tell(screen, f"until    {ends}, for {runs} run{'s' if runs > 1 else ''}")
     if not yes and not on_terminal():
         raise InputError("nothing was approved: there is no terminal to ask on; in a script, give --yes")
     if not yes and not typer.confirm(f"Shall {name} answer this job?", default=False):
@@ -265,14 +261,14 @@ def approve(
         raise typer.Exit(1)
     store.pin(digits, days=days, runs=runs, job=terms)
     again = f"fedgeom site revoke {digits[:16]} --folder {folder}"
-    screen.print(f"[green]Approved[/green] at {escape(name)}. To take it back: {escape(again)}", soft_wrap=True)
+    tell(screen, Cell("Approved", "good"), f" at {name}. To take it back: {again}")
 
 
 def _find(site: SiteFolder, store: Any, job: str) -> tuple[str, JobTerms | None]:
     """Return the hash of a job given by file or hash, and its terms where they are known."""
     from fedgeom.deploy.preview import proposed_terms
     from fedgeom.errors import InputError
-    from fedgeom.federation.approval import hash_terms
+    from fedgeom.federation.policy import hash_terms
 
     if Path(job).is_file():
         terms = proposed_terms(site, Path(job))
@@ -293,33 +289,33 @@ def _find(site: SiteFolder, store: Any, job: str) -> tuple[str, JobTerms | None]
 
 def _show(screen: Console, site: SiteFolder, job: str, terms: JobTerms | None) -> None:
     """Print what a steward decides about: method, settings, who takes part, what leaves."""
-    from rich.markup import escape
-
-    from fedgeom.cli.screen import show_findings
+    from fedgeom.cli.screen import show_findings, tell
     from fedgeom.deploy.preview import reasons_to_refuse
     from fedgeom.deploy.site import leaves_with, terms_report
+    from fedgeom.report.table import Cell
 
     if terms is None:
-        screen.print("[yellow]Only the hash is known here; what it stands for is in the federation file.[/yellow]")
+        said = "Only the hash is known here; what it stands for is in the federation file."
+        tell(screen, Cell(said, "doubt"))
         return
-    screen.print(f"method   [bold]{escape(printable(terms.method))}[/bold], fedgeom {escape(terms.release)}")
-    screen.print(f"seed     {terms.seed}")
-    screen.print(escape(printable(f"sites    {', '.join(terms.participants)}")), soft_wrap=True)
-    screen.print("settings")
+    tell(screen, "method   ", Cell(terms.method, "strong"), f", fedgeom {terms.release}")
+    tell(screen, f"seed     {terms.seed}")
+    tell(screen, f"sites    {', '.join(terms.participants)}")
+    tell(screen, "settings")
     for name, value in terms.settings.items():
-        screen.print(escape(printable(f"  {name} = {_plain(value)}")), soft_wrap=True)
+        tell(screen, f"  {name} = {_plain(value)}")
     if leaving := leaves_with(terms):
-        screen.print("what leaves, with keys and shares of keys that show nothing of the rows")
+        tell(screen, "what leaves, with keys and shares of keys that show nothing of the rows")
         for line in leaving:
-            screen.print(escape(f"  {line}"), soft_wrap=True)
+            tell(screen, f"  {line}")
         asked = job if Path(job).is_file() else "federation.toml"
-        screen.print(f"  message by message: fedgeom site preview {escape(asked)}", soft_wrap=True)
+        tell(screen, f"  message by message: fedgeom site preview {asked}")
     report = terms_report(site, terms)
     if not report.ready:
-        screen.print("[yellow]The site's table is not ready for this job: it would leave it.[/yellow]")
+        tell(screen, Cell("The site's table is not ready for this job: it would leave it.", "doubt"))
         show_findings(report.findings, screen, levels=("error",))
     for reason in reasons_to_refuse(site, Path(job)) if Path(job).is_file() else ():
-        screen.print(f"[yellow]The site would refuse all the same: {escape(reason)}.[/yellow]", soft_wrap=True)
+        tell(screen, Cell(f"The site would refuse all the same: {reason}.", "doubt"))
 
 
 def _plain(value: Any) -> str:
@@ -334,12 +330,10 @@ def on_terminal() -> bool:
 @app.command()
 def approvals(folder: Folder = Path()) -> None:
     """List the jobs that were approved, that wait for approval, and that site.toml lets in."""
-    from rich.markup import escape
-
-    from fedgeom.cli.screen import console
+    from fedgeom.cli.screen import console, tell
     from fedgeom.deploy.approvals import ApprovalStore
     from fedgeom.deploy.site_folder import SiteFolder
-    from fedgeom.report.table import Table, to_terminal
+    from fedgeom.report.table import Cell, ReportTable, to_terminal
     from fedgeom.report.tables import moment
 
     site = SiteFolder(folder.absolute())
@@ -361,16 +355,14 @@ def approvals(folder: Folder = Path()) -> None:
         rows.append([job.hash[:16], method(job.job), "", "", f"waiting since {moment(job.when)}"])
     if rows:
         screen.print(
-            to_terminal(Table("", ["hash", "method", "runs", "may begin until", "state"], rows, right=(2,)))
+            to_terminal(ReportTable("", ["hash", "method", "runs", "may begin until", "state"], rows, right=(2,)))
         )
     else:
-        screen.print("Nothing was approved yet, and nothing waits.")
+        tell(screen, "Nothing was approved yet, and nothing waits.")
     for waiting in file.waiting:
-        screen.print(
-            f"to approve: fedgeom site approve {waiting.hash} --folder {escape(str(folder))}", soft_wrap=True
-        )
+        tell(screen, f"to approve: fedgeom site approve {waiting.hash} --folder {folder}")
     if mode != "ask":
-        screen.print(f'[yellow]site.toml says approve = "{mode}": such jobs are not asked about.[/yellow]')
+        tell(screen, Cell(f'site.toml says approve = "{mode}": such jobs are not asked about.', "doubt"))
 
 
 @app.command()
@@ -379,18 +371,15 @@ def revoke(
     folder: Folder = Path(),
 ) -> None:
     """Take an approval back: the site answers nothing more of this job, also in runs that have begun."""
-    from fedgeom.cli.screen import console
+    from fedgeom.cli.screen import console, tell
     from fedgeom.deploy.approvals import ApprovalStore
     from fedgeom.deploy.site_folder import SiteFolder
 
     site = SiteFolder(folder.absolute())
     site.config()
     found, count = ApprovalStore(site.path).revoke(hash.lower())
-    screen = console()
-    if count:
-        screen.print(f"Revoked {found}: the site answers nothing more of this job.", soft_wrap=True)
-    else:
-        screen.print(f"{found} was revoked already.", soft_wrap=True)
+    done = f"Revoked {found}: the site answers nothing more of this job."
+    tell(console(), done if count else f"{found} was revoked already.")
 
 
 @app.command()
@@ -404,9 +393,7 @@ def budget(
     as_json: Annotated[bool, typer.Option("--json", help="Print the budget as JSON, for machines.")] = False,
 ) -> None:
     """Show what each run cost, what all cost together, what is left, and which runs nobody can account for."""
-    from rich.markup import escape
-
-    from fedgeom.cli.screen import console
+    from fedgeom.cli.screen import console, tell
     from fedgeom.deploy.budgets import BudgetStore, unaccounted_runs
     from fedgeom.deploy.site_folder import SiteFolder
 
@@ -418,7 +405,7 @@ def budget(
         if not yes and not typer.confirm("Begin anew? What was spent before is then not counted.", default=False):
             raise typer.Exit(1)
         kept = store.restart()
-        screen.print("The count begins anew." + (f" The old file is {escape(str(kept))}." if kept else ""))
+        tell(screen, "The count begins anew.", f" The old file is {kept}." if kept else "")
         return
     charges = store.read()
     spent = store.spent()
@@ -440,21 +427,23 @@ def _show_site_budget(
     screen: Console, charges: Sequence[Charge], spent: float, unknown: Sequence[str], policy: Policy
 ) -> None:
     """Print what each run cost, what all cost together, and which runs are in no budget."""
-    from fedgeom.report.table import to_terminal
+    from fedgeom.cli.screen import tell
+    from fedgeom.report.table import Cell, to_terminal
     from fedgeom.report.tables import budget_table
 
     if charges:
         screen.print(to_terminal(budget_table(charges)))
     else:
-        screen.print("No run was charged yet.")
+        tell(screen, "No run was charged yet.")
     left = f"of max_epsilon = {policy.max_epsilon:g}" if policy.max_epsilon else "(no limit: max_epsilon = 0)"
-    screen.print(f"\nspent    epsilon = {spent:.3g} {left}, at delta = {policy.budget_delta:g}", soft_wrap=True)
+    screen.print()
+    tell(screen, f"spent    epsilon = {spent:.3g} {left}, at delta = {policy.budget_delta:g}")
     if unknown:
         many = len(unknown) > 1
         forbid = "" if policy.require_privacy else "; to take part in no more of these: require_privacy = true"
-        screen.print(
-            f"[yellow]unaccounted: {len(unknown)} run{'s' if many else ''} without privacy "
+        said = (
+            f"unaccounted: {len(unknown)} run{'s' if many else ''} without privacy "
             f"({', '.join(run[:8] for run in unknown[:8])}{', …' if len(unknown) > 8 else ''}). What "
-            f"{'they' if many else 'it'} showed is in no budget{forbid}[/yellow]",
-            soft_wrap=True,
+            f"{'they' if many else 'it'} showed is in no budget{forbid}"
         )
+        tell(screen, Cell(said, "doubt"))

@@ -41,14 +41,13 @@ def submit(
 
     Ends with code 0 when the run is finished, 1 when it failed, 130 when it was interrupted.
     """
-    from rich.markup import escape
-
     from fedgeom.cli.outcome import terminated
-    from fedgeom.cli.screen import complain, console
+    from fedgeom.cli.screen import complain, console, tell
     from fedgeom.deploy import submit as service
     from fedgeom.deploy.coordinator_folder import CoordinatorFolder
     from fedgeom.errors import InputError
-    from fedgeom.federation.approval import hash_terms
+    from fedgeom.federation.policy import hash_terms
+    from fedgeom.report.table import Cell
 
     if (federation is None) == (resume is None):
         raise InputError("give either a federation file or --resume RUN")
@@ -63,8 +62,8 @@ def submit(
         assert resume is not None
         job = service.job_to_resume(made, resume)
     again = f"fedgeom submit --resume {job.name} --folder {folder}"
-    screen.print(f"run [bold]{escape(job.name)}[/bold] with {escape(', '.join(job.names))}")
-    screen.print(f"terms    {hash_terms(job.terms()).hex()}", soft_wrap=True)
+    tell(screen, "run ", Cell(job.name, "strong"), f" with {', '.join(job.names)}")
+    tell(screen, f"terms    {hash_terms(job.terms()).hex()}")
     number = ""
     try:
         with terminated():
@@ -75,8 +74,8 @@ def submit(
         screen.print("\nstopping the run")
         if number:
             service.stop(made, job, number)
-        happened = f"Interrupted. What happened so far is in {job.run_folder}\nto go on: {again}"
-        screen.print(escape(happened), soft_wrap=True)
+        tell(screen, f"Interrupted. What happened so far is in {job.run_folder}")
+        tell(screen, f"to go on: {again}")
         raise typer.Exit(130) from None
     screen.print()
     if status.state != "finished":
@@ -125,7 +124,7 @@ class Display:
         else:
             self._board.take(event)
             if self._live is None and event.state != "asked":
-                from rich.markup import escape
+                from fedgeom.cli.screen import tell
 
                 why = f": {event.detail}" if event.detail else ""
                 happened = f"{event.site}: {event.state} {event.kind}"
@@ -133,13 +132,12 @@ class Display:
                     happened = "on rows set aside"
                 if event.state == "waiting":
                     happened = f"waiting for approval at {event.site}"
-                text = f"{event.step:>3} {happened}{why}"
-                self._out.print(escape(text), soft_wrap=True)
+                tell(self._out, f"{event.step:>3} {happened}{why}")
         if self._live:
             self._live.update(self._table())
 
     def _table(self) -> RenderableType:
-        from fedgeom.report.table import Cell, Line, Table, to_terminal
+        from fedgeom.report.table import Cell, Line, ReportTable, to_terminal
         from fedgeom.report.words import in_words
 
         title = f"step {self._board.step}"
@@ -149,14 +147,14 @@ class Display:
             [name, Cell(line.state, STYLES.get(line.state, "")), in_words(line.kind), line.detail]
             for name, line in self._board.lines.items()
         ]
-        return to_terminal(Table(title, ["site", "state", "question", ""], rows))
+        return to_terminal(ReportTable(title, ["site", "state", "question", ""], rows))
 
 
 def show_record(folder: Path, screen: Console) -> None:
     """Print what a run's record holds."""
     from fedgeom.cli.outcome import show_record as show_page
     from fedgeom.cli.outcome import show_warnings
-    from fedgeom.cli.screen import say_where
+    from fedgeom.cli.screen import tell
     from fedgeom.federation.record import read_folder
     from fedgeom.report import tables
     from fedgeom.report.table import to_terminal
@@ -166,8 +164,8 @@ def show_record(folder: Path, screen: Console) -> None:
     screen.print(to_terminal(tables.ledger_table(ledger), tables.traffic_table(ledger)))
     screen.print()
     for name, value in content["metrics"].items():
-        screen.print(f"{name:<14}{value}", markup=False)
+        tell(screen, f"{name:<14}{value}")
     screen.print()
-    say_where(screen, "model", folder / "model.safetensors")
+    tell(screen, f"model    {folder / 'model.safetensors'}")
     show_page(folder, screen)
     show_warnings(content["warnings"], screen)

@@ -14,7 +14,7 @@ from math import isqrt, prod
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgeom.arrays import Ints, Words
+from fedgeom.arrays import Ints
 from fedgeom.errors import InputError
 
 MODULUS_BITS = 63
@@ -42,75 +42,6 @@ def next_prime(n: int) -> int:
     return candidate
 
 
-def modulus_for(lower: int, *, bits: int = MODULUS_BITS, two_power: int = 0) -> int:
-    """Return the smallest prime q > lower, or refuse when q would not fit below 2**bits.
-
-    ``lower`` is the larger of the number of bins B and the largest sum of labels that can meet in one
-    bin; Section 5.5 adds modulo q and both have to survive it. With ``two_power`` = t only primes with
-    q ≡ 1 mod 2**t are considered: q grows by a few thousand for t = 8, and decoding large words becomes
-    about twice as fast (see ``scma.roots_of_split_polynomial``).
-    """
-    if lower < 1 or not 2 <= bits <= MODULUS_BITS or not 0 <= two_power < bits:
-        raise InputError(
-            f"modulus_for got lower={lower}, bits={bits}, two_power={two_power}; it wants lower ≥ 1, "
-            f"2 ≤ bits ≤ {MODULUS_BITS} and 0 ≤ two_power < bits"
-        )
-    q = lower
-    if lower < 1 << bits and two_power == 0:
-        q = next_prime(lower)
-    elif lower < 1 << bits:
-        step = 1 << two_power
-        q = lower - (lower - 1) % step + step
-        while not is_prime(q):
-            q += step
-    if q >= 1 << bits:
-        raise InputError(
-            f"epsilon too fine or h too large: q would need {q.bit_length()} bits, the agreed bound is "
-            f"{bits} bits; coarsen epsilon or lower h"
-        )
-    return q
-
-
-def _reduced(vector: Words, modulus: int) -> Words:
-    """Check that a vector is what the modular helpers may be given."""
-    if not 2 <= modulus < 1 << MODULUS_BITS:
-        raise InputError(f"modulus {modulus} is not in [2, 2**{MODULUS_BITS}); use modulus_for to choose one")
-    if vector.dtype != np.uint64:
-        raise InputError(f"got a vector of {vector.dtype}, wanted uint64; convert it first")
-    if vector.size and int(vector.max()) >= modulus:
-        raise InputError(f"entry {int(vector.max())} is not below the modulus {modulus}; reduce the vector first")
-    return vector
-
-
-def add_mod(a: Words, b: Words, modulus: int) -> Words:
-    """Return a + b modulo q, entry by entry.
-
-    a and b (…), u8, reduced; returns (…), u8.
-    """
-    total = _reduced(a, modulus) + _reduced(b, modulus)
-    # Where total < q the difference wraps round to something huge, so the minimum is the residue.
-    residue: Words = np.minimum(total, total - np.uint64(modulus))
-    return residue
-
-
-def sub_mod(a: Words, b: Words, modulus: int) -> Words:
-    """Return a − b modulo q, entry by entry.
-
-    a and b (…), u8, reduced; returns (…), u8.
-    """
-    difference = _reduced(a, modulus) - _reduced(b, modulus)
-    residue: Words = np.minimum(difference, difference + np.uint64(modulus))  # adding q undoes a borrow
-    return residue
-
-
-def negate_mod(a: Words, modulus: int) -> Words:
-    """Return −a modulo q, entry by entry.
-
-    a (…), u8, reduced; returns (…), u8.
-    """
-    return sub_mod(np.zeros_like(a), a, modulus)
-
-
 class ExtensionField:
     """F_{p^h} = F_p[x]/m(x), where the class β of x is primitive: its powers are all non-zero elements.
 
@@ -119,7 +50,9 @@ class ExtensionField:
 
     def __init__(self, p: int, h: int, prime_divisors: Sequence[int]) -> None:
         """Build the field from its characteristic, its degree and the prime divisors of p**h − 1."""
-        self.p, self.h, self.order = p, h, p**h - 1
+        self.p = p
+        self.h = h
+        self.order = p**h - 1
         self.low = _primitive_polynomial(p, h, prime_divisors)
         # Row i is x**(h+i) as an element: what the upper half of a product folds back into.
         fold = np.zeros((h, h), dtype=np.int64)
@@ -246,7 +179,8 @@ def logarithm_work(p: int, factors: dict[int, int]) -> int:
 
 def logarithms_of_linear(space: ExtensionField, factors: dict[int, int]) -> list[int]:
     """Return log_β(β + α) for α = 0 … p − 1 by Pohlig and Hellman's method."""
-    p, n = space.p, space.order
+    p = space.p
+    n = space.order
     linear = np.zeros((p, space.h), dtype=np.int64)
     linear[:, 0] = np.arange(p)
     linear[:, 1] = 1
@@ -277,7 +211,8 @@ def _subgroup_logarithms(space: ExtensionField, elements: Ints, order: int) -> N
         hit = table[place] == keys
         if hit.any():
             logs[waiting[hit]] = giant * steps + by_key[place[hit]]
-            waiting, elements = waiting[~hit], elements[~hit]
+            waiting = waiting[~hit]
+            elements = elements[~hit]
             if not len(waiting):
                 break
         elements = space.multiply(elements, back)

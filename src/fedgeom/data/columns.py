@@ -122,7 +122,8 @@ def in_order(table: Any, wanted: Sequence[str], where: str = "X", names: Sequenc
 
 def _numbers(rows: npt.NDArray[Any], names: Sequence[str], where: str) -> npt.NDArray[np.float64]:
     """Return cells of any kind as numbers, NaN where they are empty; refuse columns that hold text, by name."""
-    found, words = np.empty(rows.shape), list[str]()
+    found = np.empty(rows.shape)
+    words = list[str]()
     for at, name in enumerate(names):
         try:
             found[:, at] = numbers(rows[:, at])

@@ -32,7 +32,8 @@ def kinds_of(tables: Sequence[TableFacts]) -> tuple[Kind, ...]:
     whole = np.all([one.whole for one in tables], axis=0)
     if not whole.any():
         return tuple("number" for _ in whole)
-    low, high = np.min([one.low for one in tables], axis=0), np.max([one.high for one in tables], axis=0)
+    low = np.min([one.low for one in tables], axis=0)
+    high = np.max([one.high for one in tables], axis=0)
     rows = np.sum([one.finite for one in tables], axis=0)
     # Where molecules are counted, a rare one is 0 or 1 everywhere and no flag.
     counted = any(kind_of(one) == "counts" for one in tables)
@@ -92,9 +93,13 @@ def check_kinds(rows: Floats, names: Sequence[str], kinds: Sequence[Kind], where
 def _check_counts(rows: Floats, names: Sequence[str], kinds: Sequence[Kind], where: str) -> None:
     """Refuse counts where logarithms were learnt, and logarithms where counts were."""
     broken = [at for at, kind in enumerate(kinds) if kind == "number"]
-    asked, found, learnt = broken, "counts", "fractions"
+    asked = broken
+    found = "counts"
+    learnt = "fractions"
     if not broken:
-        asked, found, learnt = list(range(len(kinds))), "logarithms", "whole numbers"
+        asked = list(range(len(kinds)))
+        found = "logarithms"
+        learnt = "whole numbers"
     if len(asked) < MANY_COLUMNS or kind_of(TableFacts.of_table(rows[:, asked], where)) != found:
         return
     raise InputError(

@@ -16,10 +16,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from fedgeom.arrays import Floats
-from fedgeom.data.anndata import read_h5ad
 from fedgeom.data.csv import read_csv, read_tsv
-from fedgeom.data.frames import read_parquet, with_text
+from fedgeom.data.frames import read_h5ad, read_parquet, with_text
 from fedgeom.data.rows import as_rows, dense, flat_rows
 from fedgeom.data.sites import SiteData
 from fedgeom.data.tables import Columns, Table, as_labels, is_sparse, listed, need
@@ -44,7 +42,8 @@ def read_npz(file: Path, label: str | None, columns: Columns | None, *, also: Se
                 raise InputError(
                     f"{file} has no key {wanted!r}; its keys are {listed(keys)}{'.' if hint else ''}{hint}"
                 )
-        X, along = archive[key], {one: archive[one] for one in (label, *also) if one is not None}
+        X = archive[key]
+        along = {one: archive[one] for one in (label, *also) if one is not None}
     except (OSError, ValueError, EOFError, AttributeError) as error:
         if isinstance(error, InputError):
             raise
@@ -66,7 +65,6 @@ __all__ = [
     "READERS",
     "Reader",
     "Table",
-    "read_rows",
     "read_site",
     "read_sites_from",
     "read_table",
@@ -127,22 +125,35 @@ def read_site(
 ) -> SiteData:
     """Read one site's file.
 
-    - ``path``: the file; its ending says what it is;
-    - ``label``: the column (CSV, Parquet), key (.npz) or ``obs`` column (.h5ad) with the class of each row;
-    - ``name``: what the site is called; the file's name without its ending if not given;
-    - ``columns``: the features. CSV and Parquet: column names, all but the label if not given. ``.npz``: the key
-      of the table, ``"X"`` if not given. ``.h5ad``: ``"X"``, ``"layers:counts"``, ``"raw"``, ``"obsm:X_pca"`` or a list
-      of genes;
-    - ``rows``: only these, as indices or a mask over the file's rows;
-    - ``drop_unlabelled``: leave rows without a label out. Without it their label is ``""``; what to do with them is
-      the method's matter: `XCLP` finds their labels, methods that learn from labels only refuse them;
-    - ``group``: the column (key, ``obs`` column) with the patient of each row, or the like: no group stands on both
-      sides of a holdout;
-    - ``index``: the column (key, ``obs`` column) with the name of each row, which is no feature; the file's own index
-      if not given;
-    - ``text``: keep columns of text, as categories, for methods with preparation; otherwise they are refused.
-
     Which files can be read is in `fedgeom.data.readers.READERS`, by their endings; packages may add to them.
+
+    Parameters
+    ----------
+    path: a path
+        The file; its ending says what it is.
+    label: text
+        The column (CSV, Parquet), key (.npz) or ``obs`` column (.h5ad) with the class of each row.
+    name: text or None; None if not given
+        What the site is called. None: the file's name without its ending.
+    columns: text, a list of texts or None; None if not given
+        The features. CSV and Parquet: names of columns; None: all but the label. ``.npz``: the key of the table;
+        None: ``"X"``. ``.h5ad``: ``"X"``, ``"layers:counts"``, ``"raw"``, ``"obsm:X_pca"`` or a list of genes.
+    rows: indices, a mask or None; None if not given
+        Only these of the file's rows.
+    drop_unlabelled: true or false; false if not given
+        Leave rows without a label out. Otherwise their label is ``""``: `XCLP` finds their labels, and methods that
+        learn from labels only refuse them.
+    group: text or None; None if not given
+        The column (key, ``obs`` column) with the patient of each row, or the like. No group is on both sides of a
+        holdout.
+    index: text or None; None if not given
+        The column (key, ``obs`` column) with the name of each row, which is no feature. None: the file's own index.
+    text: true or false; false if not given
+        Keep columns of text, as categories, for methods with preparation. Otherwise they are refused.
+
+    Returns
+    -------
+    SiteData
     """
     file, ending = _existing(path)
     table = _named_rows(_table(file, ending, label, columns, _beside(group, index), text=text), index)
@@ -177,14 +188,6 @@ def read_sites_from(
     return found
 
 
-def read_rows(
-    path: str | Path, *, columns: Columns | None = None, label: str | None = None
-) -> tuple[Floats, npt.NDArray[np.str_] | None]:
-    """Read a file's rows for prediction; ``label``, if given, is left out of them and returned beside them."""
-    table = read_table(path, columns=columns, label=label)
-    return table.X, table.y
-
-
 def read_table(
     path: str | Path,
     *,
@@ -194,10 +197,11 @@ def read_table(
     as_it_came: bool = False,
     text: bool = False,
 ) -> Table:
-    """Read a file's rows for prediction, with the names of its columns and rows; ``label`` as in `read_rows`.
+    """Read a file's rows for prediction, with the names of its columns and rows.
 
-    ``also`` names columns that are no features but wanted as text (`Table.also`). Its X are dense float64 rows, or
-    with ``as_it_came`` what the file holds: sparse, or of another type. ``text`` keeps columns of text.
+    ``label``, if given, is left out of the rows and returned beside them. ``also`` names columns that are no features
+    but wanted as text (`Table.also`). Its X are dense float64 rows, or with ``as_it_came`` what the file holds: sparse,
+    or of another type. ``text`` keeps columns of text.
     """
     file, ending = _existing(path)
     table = _table(file, ending, label, columns, also, text=text)

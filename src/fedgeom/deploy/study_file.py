@@ -27,7 +27,7 @@ from fedgeom.registry import did_you_mean
 
 DEFAULT_SHARE = 0.25
 """The share of rows kept aside where the file does not say."""
-EFFORT = ("rounds", "epochs", "steps")
+EFFORT = ("n_rounds", "epochs", "steps")
 """The settings that say how much sites train."""
 Values = Annotated[list[Any], msgspec.Meta(min_length=1)]
 
@@ -103,8 +103,7 @@ def read_comparison(
     if not names:
         raise InputError('no methods are named; wanted --methods all, or names such as "moments,hulls,fedavg"')
     rows = {name: RowBlock(parameters=federation.compare.get(name, {})) for name in names}
-    reader = _Reader(path, federation, sites, "[compare.{}]", tolerant=True)
-    return reader.study(SweepBlock(rows=rows, seeds=seeds, effort="any"))
+    return _study(path, federation, sites, SweepBlock(rows=rows, seeds=seeds, effort="any"), "[compare.{}]")
 
 
 def read_sweep(path: str | Path, federation: FederationFile, sites: Sequence[SiteData]) -> Study:
@@ -128,8 +127,12 @@ def read_sweep(path: str | Path, federation: FederationFile, sites: Sequence[Sit
                 f"{path}: row {name!r} of [sweep] is of the method {chosen!r}, which there is none of; say method = … "
                 f"in [sweep.rows.{name}]; there are: {METHODS}.{hint}"
             )
-    reader = _Reader(path, federation, sites, "[sweep.rows.{}] parameters")
-    return reader.study(msgspec.structs.replace(block, rows=rows))
+    found = _study(
+        path, federation, sites, msgspec.structs.replace(block, rows=rows), "[sweep.rows.{}] parameters"
+    )
+    for name, why in found.failed.items():
+        raise InputError(f"{path}: row {name!r} of [sweep]: {why}")
+    return found
 
 
 def _read_block(path: str | Path, federation: FederationFile) -> SweepBlock:
@@ -142,66 +145,44 @@ def _read_block(path: str | Path, federation: FederationFile) -> SweepBlock:
     return convert_part(path, "[sweep]", content, SweepBlock)
 
 
-class _Reader:
-    """Makes the methods of a study's rows.
+def _study(
+    path: str | Path, federation: FederationFile, sites: Sequence[SiteData], block: SweepBlock, where: str
+) -> Study:
+    """Return the methods of all rows; ``where`` is what a row's settings are called in errors.
 
     Each has what its tables ask for (`Method.suggested`), what of ``[parameters]`` it knows and allows, what all of its
     row have in common, and what its setting says; the later comes first.
     """
-
-    def __init__(
-        self,
-        path: str | Path,
-        federation: FederationFile,
-        sites: Sequence[SiteData],
-        block: str,
-        *,
-        tolerant: bool = False,
-    ):
-        self._path = path
-        self._federation = federation
-        self._block = block
-        """What a row's block is called in errors."""
-        self._tolerant = tolerant
-        self._prepared = prepare_of(path, federation)
-        self._sites = as_seen(self._prepared, sites)
-
-    def study(self, block: SweepBlock) -> Study:
-        """Return the methods of all rows."""
-        rows: dict[str, list[Method]] = {}
-        settings: dict[str, list[dict[str, Any]]] = {}
-        failed: dict[str, str] = {}
-        known: set[str] = set()
-        for name, row in block.rows.items():
-            try:
-                cls = method_class(row.method or name)
-            except (FedgeomError, ImportError) as error:  # an extra that is not installed
-                if not self._tolerant:
-                    raise
-                failed[name] = str(error)
-                continue
-            own = [one.name for one in dataclasses.fields(cls) if one.name not in OWN_KEYS]
-            known |= set(own)
-            only_known(self._path, self._block.format(name), row.parameters, own)
-            tried = _drawn(self._path, name, _combined(block, row), block.tries)
-            for one in tried:
-                only_known(self._path, f"what row {name!r} of [sweep] tries", one, own)
-            try:
-                rows[name] = [self._method(cls, row.parameters | one) for one in tried]
-                settings[name] = tried
-            except InputError as error:
-                if not self._tolerant:
-                    raise InputError(f"{self._path}: row {name!r} of [sweep]: {error}") from error
-                failed[name] = str(error)
-        only_known(self._path, "[parameters]", self._federation.parameters, sorted(known))
-        if block.effort == "equal":
-            _check_effort(self._path, rows)
-        first = self._federation.seed
-        seeds = list(range(first, first + block.seeds)) if isinstance(block.seeds, int) else list(block.seeds)
-        return Study(rows, settings, seeds, block.by, failed)
-
-    def _method(self, cls: type[Method], own: Mapping[str, Any]) -> Method:
-        return cls.from_terms(fitting_settings(cls, self._federation, self._sites, own) | self._prepared)
+    prepared = prepare_of(path, federation)
+    seen = as_seen(prepared, sites)
+    rows: dict[str, list[Method]] = {}
+    settings: dict[str, list[dict[str, Any]]] = {}
+    failed: dict[str, str] = {}
+    known: set[str] = set()
+    for name, row in block.rows.items():
+        try:
+            cls = method_class(row.method or name)
+        except (FedgeomError, ImportError) as error:  # an extra that is not installed
+            failed[name] = str(error)
+            continue
+        own = [one.name for one in dataclasses.fields(cls) if one.name not in OWN_KEYS]
+        known |= set(own)
+        only_known(path, where.format(name), row.parameters, own)
+        tried = _drawn(path, name, _combined(block, row), block.tries)
+        for one in tried:
+            only_known(path, f"what row {name!r} of [sweep] tries", one, own)
+        try:
+            terms = [fitting_settings(cls, federation, seen, row.parameters | one) | prepared for one in tried]
+            rows[name] = [cls.from_terms(one) for one in terms]
+            settings[name] = tried
+        except InputError as error:
+            failed[name] = str(error)
+    only_known(path, "[parameters]", federation.parameters, sorted(known))
+    if block.effort == "equal" and not failed:
+        _check_effort(path, rows)
+    first = federation.seed
+    seeds = list(range(first, first + block.seeds)) if isinstance(block.seeds, int) else list(block.seeds)
+    return Study(rows, settings, seeds, block.by, failed)
 
 
 def as_seen(prepared: Mapping[str, Any], sites: Sequence[SiteData]) -> Sequence[SiteData]:

@@ -36,7 +36,7 @@ from fedgeom.methods.label_names import look_ahead
 from fedgeom.preparation.pipeline import prepared_method
 from fedgeom.protocols.names import CountNames
 from fedgeom.protocols.plan import Costs, costs_of, shape_of
-from fedgeom.protocols.preparing import left_out
+from fedgeom.protocols.preparation import left_out
 
 ANNOUNCED = 32 * 2**20
 """From this size on a table or a message is worth a note."""
@@ -52,6 +52,8 @@ class MessageSizes:
     """The largest that a site is sent."""
     kind: str
     """The question with the largest of all."""
+    remedy: str = ""
+    """What makes that smaller."""
 
     @property
     def largest(self) -> int:
@@ -64,17 +66,17 @@ def planned_sizes(method: Method, data: Sequence[SiteData], policy: Policy, seed
     shape = shape_of(method, data, policy, seed)
     foreseen = costs_of(method, replace(shape, tables=()))
     sizes = _sizes(foreseen)
-    known = max(max(one.up, one.down) for one in foreseen.exchanges if not one.bound)
+    known = max(one.largest for one in foreseen.exchanges if not one.bound)
     if sizes.largest < min(policy.max_message_bytes, ANNOUNCED) or known > policy.max_message_bytes:
         return sizes
     return _sizes(costs_of(method, shape))
 
 
 def _sizes(costs: Costs) -> MessageSizes:
-    most = max(costs.exchanges, key=lambda one: max(one.up, one.down))
-    sent = max(one.up for one in costs.exchanges)
-    received = max(one.down for one in costs.exchanges)
-    return MessageSizes(round(sent), round(received), most.kind)
+    most = max(costs.exchanges, key=lambda one: one.largest)
+    sent = max(one.most_up for one in costs.exchanges)
+    received = max(one.most_down for one in costs.exchanges)
+    return MessageSizes(round(sent), round(received), most.kind, most.remedy)
 
 
 def size_faults(sizes: MessageSizes, data: Sequence[SiteData], policy: Policy) -> list[Finding]:
@@ -85,7 +87,11 @@ def size_faults(sizes: MessageSizes, data: Sequence[SiteData], policy: Policy) -
             f"the largest message, {sizes.kind!r}, has about {sizes.largest:,} bytes, for {data[0].shape[1]:,} "
             f"columns; the limit is {limit:,} (max_message_bytes in the policy)"
         )
-        return [fault(what, "take fewer columns, or settings with smaller messages", topic="size")]
+        remedy = sizes.remedy or "take fewer columns, or settings with smaller messages"
+        enough = -(-sizes.largest // 2**20) * 2**20
+        if enough <= LARGEST_MESSAGE:
+            remedy += f"; or allow max_message_bytes = {enough:,}"
+        return [fault(what, remedy, topic="size")]
     if sizes.largest < ANNOUNCED:
         return []
     what = (
@@ -100,7 +106,8 @@ def memory_findings(data: Sequence[SiteData], sizes: MessageSizes | None) -> lis
     tables = [8 * len(site) * site.shape[1] for site in data]
     largest = 0 if sizes is None else sizes.largest
     unmade = sum(dense_bytes(site.table) for site in data if "X" not in vars(site))
-    needed, free = unmade + 2 * max(tables) + (len(data) + 6) * largest, free_memory()
+    needed = unmade + 2 * max(tables) + (len(data) + 6) * largest
+    free = free_memory()
     if sum(tables) + needed < ANNOUNCED * 16 and (free is None or needed < free):
         return []
     held = f"the tables take {_size(sum(tables))} of memory, and a run here about {_size(needed)} more"
@@ -133,11 +140,24 @@ HARMLESS = ("size", "policy", "classes", "labels")
 def check(
     method: Method | type[Method] | str, sites: Sequence[SiteData], policy: Policy | None = None, *, seed: int = 0
 ) -> Report:
-    """Look at everything that `fedgeom.run` looks at before its first question, and at what looks odd beside.
+    """Check what `fedgeom.run` checks before its first question, and look for likely mistakes.
 
-    ``method``, ``sites``, ``policy`` and ``seed`` are as in `fedgeom.run`. Faults in the data are not raised but
-    collected: ``report.errors`` would make a run fail or lose a site, ``report.warnings`` are likely mistakes;
-    ``report.ready`` says whether there are no errors. Each finding says what to do.
+    Parameters
+    ----------
+    method: a method, its class or its name
+        As in `fedgeom.run`.
+    sites: a list of `SiteData`
+        The sites, with different names.
+    policy: a `Policy` or None; None if not given
+        The rules of every site. None: those of `Policy()`.
+    seed: a whole number; 0 if not given
+        As in `fedgeom.run`.
+
+    Returns
+    -------
+    Report
+        Faults are collected, not raised: ``report.errors`` would make a run fail or lose a site, ``report.warnings``
+        are likely mistakes, ``report.ready`` says whether there are no errors. Each finding says what to do.
     """
     return check_aligned(as_method(method), sites, policy, seed=seed).report
 
@@ -174,7 +194,8 @@ def check_aligned(
     facts = {site.name: TableFacts.of(site) for site in data}
     for site in data:
         findings += inspect_table(site, facts[site.name])
-    rules, fits = policy or Policy(), not _stops(findings)
+    rules = policy or Policy()
+    fits = not _stops(findings)
     counted = summaries(given, [facts[site.name] for site in data])
     if fits:
         findings += compare_tables(data, facts)
@@ -312,7 +333,8 @@ def _cohort_findings(method: Method, data: Sequence[SiteData], policy: Policy) -
 
 def _site_findings(method: Method, data: Sequence[SiteData], policy: Policy | None, seed: int) -> list[Finding]:
     """Let every site look at its own table, and at the rows that are left to learn from, as it does when it joins."""
-    engine, found = EmbeddedEngine(method, data, policy=policy), list[Finding]()
+    engine = EmbeddedEngine(method, data, policy=policy)
+    found = list[Finding]()
     for name, runner in engine.runners.items():
         collector = Collector(name)
         with collector.take():
@@ -339,8 +361,8 @@ def _joint_findings(
             together.found += size_faults(sizes, data, policy)
     if whole:
         with together.take():
-            method.check_together(data)
-        together.found += [*method.advise(data, policy, seed), *_rare_classes(method, data, policy)]
+            together.found += method.check(data, policy, seed)
+        together.found += _rare_classes(method, data, policy)
         together.found += [
             Finding(level="warning", what=f"{one.what}: {one.why}", remedy=one.remedy, topic=NAMES)
             for one in look_ahead(method, data)

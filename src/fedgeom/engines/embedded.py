@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequenc
 from fedgeom.crypto.keys import Identity, Roster, forget_agreements
 from fedgeom.data.sites import SiteData
 from fedgeom.engines.workers import Workers, check_jobs
-from fedgeom.errors import DecodeError, InputError
-from fedgeom.federation.approval import Approvals, ApproveAny
+from fedgeom.errors import DecodeError
 from fedgeom.federation.coordinator import Lost
 from fedgeom.federation.messages import Buffer
 from fedgeom.federation.method import Method
-from fedgeom.federation.policy import Policy
+from fedgeom.federation.plain import check_names
+from fedgeom.federation.policy import Approvals, ApproveAny, Policy
 from fedgeom.federation.record import SiteResult
 from fedgeom.federation.runner import SiteRunner
 from fedgeom.federation.site import SiteIdentity
@@ -48,10 +48,7 @@ class EmbeddedEngine:
         With ``n_jobs`` > 1 so many processes answer for the sites, side by side.
         """
         check_jobs(n_jobs)
-        names = [site.name for site in sites]
-        if len(set(names)) != len(names):
-            twice = sorted({name for name in names if names.count(name) > 1})
-            raise InputError(f"site names must differ; given more than once: {', '.join(twice)}")
+        names = check_names(sites)
         known = identities or {name: Identity.generate() for name in names}
         self.method = method
         self.roster = roster = Roster({name: known[name].public for name in names})
@@ -71,7 +68,8 @@ class EmbeddedEngine:
             for site in sites
         }
         self.memories: MutableMapping[str, bytes] = {} if memories is None else memories
-        self._interfere, self._n_jobs = interfere, n_jobs
+        self._interfere = interfere
+        self._n_jobs = n_jobs
         self._workers: Workers | None = None
 
     @property
@@ -115,7 +113,8 @@ class EmbeddedEngine:
         """Stop the workers, where there are any, and take over what their sites remember; forget their agreements."""
         forget_agreements()
         if self._workers is not None:
-            workers, self._workers = self._workers, None
+            workers = self._workers
+            self._workers = None
             self.memories.update({name: memory for name, memory in workers.close().items() if memory})
 
     def results(self, run: bytes, *, models: bool) -> dict[str, SiteResult]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy.typing as npt
 
 from fedgeom.errors import DecodeError, TooFewSitesError, printable
-from fedgeom.federation.ledger import Entry, Ledger
+from fedgeom.federation.ledger import Ledger, LedgerEntry
 from fedgeom.federation.messages import Buffer, Message, Question, Refusal, pack, read_answer, unpack
 from fedgeom.federation.results import ABSENT, RunWarning, away_for_a_while, lost_sites
 
@@ -75,8 +75,11 @@ class Event:
     detail: str = ""
 
 
-class Sites:
+class Coordinator:
     """All sites of a run. Every answer is entered into the ledger before a method sees it."""
+
+    masked: ClassVar[bool] = True
+    """Whether sites hide what they add to sums; False in plain runs alone (`fedgeom.federation.plain`)."""
 
     def __init__(
         self,
@@ -93,7 +96,9 @@ class Sites:
         """The identities of the sites, where the coordinator knows them."""
         self._participants = tuple(sorted(participants))
         self._engine = engine
-        self.run, self.method, self.seed = run, method, seed
+        self.run = run
+        self.method = method
+        self.seed = seed
         self.ledger = ledger if ledger is not None else Ledger()
         self.listeners: list[Callable[[Event], None]] = []
         self.lost: dict[str, str] = {}
@@ -117,7 +122,8 @@ class Sites:
         """What the sites counted on rows kept aside, summed; None where nothing was tested."""
         self.keepers: list[Callable[[str, bytes], None]] = []
         self.reporters: list[Callable[[Mapping[str, float]], None]] = []
-        self._step, self._kind = 0, ""
+        self._step = 0
+        self._kind = ""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -188,19 +194,13 @@ class Sites:
         )
         self._step += 1
         self._kind = next((one.kind for one in asked.values()), "")
-        packed: dict[int, bytes] = {}  # one question to a thousand sites is encoded once
-        requests = {}
         for name, one in asked.items():
-            if id(one) not in packed:
-                packed[id(one)] = pack(self.run, self.method, one)
-            requests[name] = packed[id(one)]
             self._tell(one.kind, name, "asked")
         before = {name: reason for name, reason in self.lost.items() if name not in asked}
         answers: Answers[A] = Answers({}, lost_before=before)
         began = time.perf_counter()
-        for name, reply in self._engine.deliver(requests):
-            kind, size = asked[name].kind, len(requests[name])
-            outcome = reply if isinstance(reply, Lost) else self._read(name, reply, size, asked[name], expect)
+        for name, outcome in self._exchange(asked, expect):
+            kind = asked[name].kind
             if isinstance(outcome, Lost):
                 answers.missing[name] = outcome.reason
                 self._lose(kind, name, outcome.reason)
@@ -208,11 +208,24 @@ class Sites:
                 self._welcome(kind, name)
                 answers.came[name] = take(name, outcome)
                 self._tell(kind, name, "answered")
-            del reply, outcome  # large ones are not kept while the next is made
+            del outcome  # large ones are not kept while the next is made
         if asked:
             self.seconds.append((self._kind, time.perf_counter() - began))
         answers.came = {name: answers.came[name] for name in asked if name in answers.came}
         return answers
+
+    def _exchange(self, asked: Mapping[str, Question], expect: type[A]) -> Iterator[tuple[str, A | Lost]]:
+        """Yield what each site answers, or why it does not, as answers come."""
+        packed: dict[int, bytes] = {}  # one question to a thousand sites is encoded once
+        requests = {}
+        for name, one in asked.items():
+            if id(one) not in packed:
+                packed[id(one)] = pack(self.run, self.method, one)
+            requests[name] = packed[id(one)]
+        for name, reply in self._engine.deliver(requests):
+            size = len(requests[name])
+            yield name, reply if isinstance(reply, Lost) else self._read(name, reply, size, asked[name], expect)
+            del reply
 
     def _read(self, name: str, reply: Buffer, received: int, question: Question, expect: type[A]) -> A | Lost:
         try:
@@ -224,7 +237,7 @@ class Sites:
             return Lost(printable(str(error)))
         shown = answer.reveals if isinstance(answer, Refusal) else question.answer_reveals or answer.reveals
         self.ledger.add(
-            Entry(
+            LedgerEntry(
                 step=self._step,
                 site=name,
                 kind=answer.kind,
@@ -242,7 +255,7 @@ class Sites:
         self._tell(kind, name, "lost", reason)
 
     def _welcome(self, kind: str, name: str) -> None:
-        """Count a site as back once it answers again what it had missed: one that only takes the model is not."""
+        """Mark a site as returned when it answers the kinds that it missed; taking the model alone does not count."""
         owed = self._owed.get(name, set())
         owed.discard(kind)
         if not owed and name in self.lost:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar, dataclass_transform
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -43,7 +43,8 @@ def roomy_words(count: int) -> Words:
 
 def lengthened(vector: Words, tail: Words) -> Words:
     """Return a vector with some words more behind it: in its room, where it has any; else a copy."""
-    owner, end = _owner(vector), ROOM + vector.nbytes + tail.nbytes
+    owner = _owner(vector)
+    end = ROOM + vector.nbytes + tail.nbytes
     if owner is None or end > len(owner):
         return np.concatenate([vector, tail])
     longer = owner[ROOM:end].view(np.uint64)
@@ -57,15 +58,19 @@ def put_together(parts: Sequence[Buffer]) -> Buffer:
     if size < LARGE:
         return b"".join(parts)
     at = max(range(len(parts)), key=lambda part: len(parts[part]))
-    before, largest, behind = b"".join(parts[:at]), parts[at], b"".join(parts[at + 1 :])
-    owner, start = _owner(largest.obj) if isinstance(largest, memoryview) else None, ROOM
+    before = b"".join(parts[:at])
+    largest = parts[at]
+    behind = b"".join(parts[at + 1 :])
+    owner = _owner(largest.obj) if isinstance(largest, memoryview) else None
+    start = ROOM
     end = start + len(largest)
     if owner is not None and len(before) <= ROOM and end + len(behind) <= len(owner):
         del _ROOMY[id(owner)]
     else:
         # Memory of numpy's, which comes in large pages; the vector in it begins where vectors like to.
         start = len(before) + -len(before) % _ALIGNED
-        owner, end = np.empty(size + _ALIGNED, np.uint8), start + len(largest)
+        owner = np.empty(size + _ALIGNED, np.uint8)
+        end = start + len(largest)
         owner[start:end] = np.frombuffer(largest, np.uint8)
     owner[start - len(before) : start] = np.frombuffer(before, np.uint8)
     owner[end : end + len(behind)] = np.frombuffer(behind, np.uint8)
@@ -159,22 +164,34 @@ class Array(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return found
 
 
-class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class MessageMeta(msgspec.StructMeta):
+    """Takes what a message says of itself from the head of its class; messages are frozen, and made by keywords.
+
+    ``class SumGram(SumQuestion, kind="ridge.gram", checked=True)`` sets `kind` and `checked`, which the classes above
+    it declare.
+    """
+
+    def __new__(mcls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any) -> Any:
+        """Make the class; keywords that name no class variable are msgspec's own."""
+        for word in [word for word in options if any(hasattr(base, word) for base in bases)]:
+            namespace[word] = options.pop(word)
+        if "kind" not in namespace:
+            raise TypeError(f"message {name} must state its `kind`")
+        return super().__new__(mcls, name, bases, namespace, **{"kw_only": True, **options})
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
+class Message(msgspec.Struct, metaclass=MessageMeta, frozen=True, forbid_unknown_fields=True):
     """Any message; subclasses say their kind and, for the ledger, what they reveal to whom."""
 
-    kind: ClassVar[str]
+    kind: ClassVar[str] = ""
     reveals: ClassVar[str] = "nothing"
     harmless: ClassVar[bool] = False
     """Whether an answer of this kind shows the coordinator no numbers of one site's data: keys, masked vectors,
     receipts. A site whose policy says ``secure_only`` sends no other."""
 
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        if "kind" not in cls.__dict__:
-            raise TypeError(f"message {cls.__name__} must state its `kind`")
 
-
-class Question(Message, frozen=True, kw_only=True):
+class Question(Message, kind="question"):
     """What the coordinator asks; ``answer`` is the only type it accepts back.
 
     ``answer_reveals``, where given, says for the ledger what the answer to this very question reveals.
@@ -182,27 +199,22 @@ class Question(Message, frozen=True, kw_only=True):
     check that they were asked the same.
     """
 
-    kind: ClassVar[str] = "question"
-    answer: ClassVar[type[Message]]
+    answer: ClassVar[type[Message]] = Message
     answer_reveals: ClassVar[str] = ""
     per_site_fields: ClassVar[Mapping[str, Any]] = {}
 
 
-class Refusal(Message, frozen=True, kw_only=True):
+class Refusal(Message, kind="refusal", harmless=True):
     """A site's answer when it will not or cannot answer."""
 
-    kind: ClassVar[str] = "refusal"
     reveals: ClassVar[str] = "the reason for the refusal"
-    harmless: ClassVar[bool] = True
     reason: Annotated[str, msgspec.Meta(max_length=2000)]
 
 
-class Waiting(Message, frozen=True, kw_only=True):
+class Waiting(Message, kind="site.waiting", harmless=True):
     """A site's answer to an invitation while its steward has not approved the job: ask again later."""
 
-    kind: ClassVar[str] = "site.waiting"
     reveals: ClassVar[str] = "that its steward has not approved the job yet"
-    harmless: ClassVar[bool] = True
 
 
 class Frame(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -274,7 +286,8 @@ def _parts(struct: msgspec.Struct, given: Mapping[str, list[Buffer]]) -> list[Bu
 
     ``given`` are fields that are encoded already.
     """
-    names, encoded = struct.__struct_encode_fields__, msgspec.msgpack.encode
+    names = struct.__struct_encode_fields__
+    encoded = msgspec.msgpack.encode
     parts: list[Buffer] = [bytes([0x80 | len(names)])]  # a map of up to 15 fields, as messages are
     assert len(names) < 16, "a message with so many fields does not travel in parts"
     for name in names:

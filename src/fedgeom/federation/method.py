@@ -1,11 +1,10 @@
-"""The contract every federated method keeps: settings, a site class, a conversation, a model, a plain twin."""
+"""The contract every federated method keeps: settings, a site class, a conversation, a model."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import wraps
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -14,16 +13,16 @@ import numpy.typing as npt
 from fedgeom.data.sites import SiteData
 from fedgeom.data.validation import Finding
 from fedgeom.errors import InputError
-from fedgeom.federation.coordinator import Sites
+from fedgeom.federation.coordinator import Coordinator
 from fedgeom.federation.holdout import Holdout
 from fedgeom.federation.messages import Question
 from fedgeom.federation.model import Model
+from fedgeom.federation.plain import Keep, Plain, conduct_plain
 from fedgeom.federation.plan import Plan, Shape
 from fedgeom.federation.policy import Policy
-from fedgeom.federation.preparation import fit_plain
-from fedgeom.federation.privacy import check_private, privacy_of
+from fedgeom.federation.privacy import check_private
 from fedgeom.federation.results import RunWarning
-from fedgeom.federation.settings import Documentation, Settings
+from fedgeom.federation.settings import Documentation, Settings, is_called_now
 from fedgeom.federation.site import Site
 from fedgeom.federation.steps import Step, check_order, read_steps
 from fedgeom.registry import Registry, did_you_mean
@@ -68,14 +67,6 @@ METHODS = Registry("method", "fedgeom.methods")
 """All methods by name; importing `fedgeom.methods` fills in those that come with fedgeom."""
 
 
-@dataclass(frozen=True)
-class Plain:
-    """What a plain twin computes: the joint model, and what each site has in the end."""
-
-    model: Any
-    local: dict[str, dict[str, Any]] = field(default_factory=dict)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Method(Settings):
     """The base of all methods; a subclass is a frozen dataclass whose fields are its settings.
@@ -90,9 +81,6 @@ class Method(Settings):
     matches_names: ClassVar[bool] = False
     """Whether the method can find out which of the sites' own names mean the same; its setting ``names`` says so."""
 
-    planned: ClassVar[bool] = True
-    """Whether `plan` describes the conversation; where not, the site class lists the sums itself (``planned_sums``)."""
-
     holdout: HoldoutOrShare = None
     """The share of its rows that each site keeps aside, class by class, and on which the sites then test the model:
     0.25, or Holdout(0.25, grouped=True). None: no rows are kept aside."""
@@ -104,8 +92,6 @@ class Method(Settings):
         super().__init_subclass__(**options)
         if isinstance(cls.__dict__.get("__doc__"), str):
             cls.__doc__ = Documentation(cls.__dict__["__doc__"])  # type: ignore[assignment]
-        if "plain" in cls.__dict__:
-            cls.plain = _prepared_first(cls.__dict__["plain"])  # type: ignore[method-assign]
         if "name" in cls.__dict__:
             METHODS.add(cls.name, cls)
 
@@ -154,27 +140,30 @@ class Method(Settings):
         """
         raise NotImplementedError(f"{type(self).__name__} has no plan; write one (docs/own-method.md)")
 
-    def conduct(self, sites: Sites) -> Any:
+    def conduct(self, sites: Coordinator) -> Any:
         """Hold the conversation with the sites and return the model."""
         raise NotImplementedError(f"{type(self).__name__} does not conduct")
 
-    def plain(self, sites: Sequence[SiteData], seed: int = 0) -> Plain:
-        """Compute on pooled data what a run yields when no site is lost, without messages or cryptography."""
-        raise NotImplementedError(f"{type(self).__name__} has no plain twin")
+    def plain(self, sites: Sequence[SiteData], seed: int = 0, *, keep: Keep | None = None) -> Plain:
+        """Compute what a run yields when no site is lost: the same conversation, with nothing masked.
+
+        ``keep`` is told the name and the file of each model on the way, where a method has such.
+        """
+        return conduct_plain(self, sites, seed, keep)
 
     @classmethod
     def suggested(cls, sites: Sequence[SiteData]) -> dict[str, Any]:
         """Return settings that the sites' tables ask for, where one process sees them and nothing else is said."""
         return {}
 
-    def check_together(self, sites: Sequence[SiteData]) -> None:
-        """Raise `InputError` when data that one process can see together does not fit together."""
-
     def check_limits(self, sites: Sequence[SiteData], policy: Policy) -> None:
         """Raise `InputError` when sites would be lost to limits of their policy, where that is known beforehand."""
 
-    def advise(self, sites: Sequence[SiteData], policy: Policy, seed: int = 0) -> list[Finding]:
-        """Return what else would go wrong, or looks odd, in a run over these tables, where one process sees them."""
+    def check(self, sites: Sequence[SiteData], policy: Policy, seed: int = 0) -> list[Finding]:
+        """Raise InputError for tables that do not fit together; return what else would go wrong or looks odd.
+
+        Called where one process sees all tables, before a run.
+        """
         return []
 
     def look_back(self, sites: Sequence[SiteData], local: Mapping[str, Mapping[str, Any]]) -> list[RunWarning]:
@@ -193,20 +182,6 @@ class Method(Settings):
     def rows_shown(self, site: SiteData, question: Question) -> list[ShownRows]:
         """Return which of a site's rows its answer to a question would show to others; a preview asks this."""
         return []
-
-
-def _prepared_first(plain: Callable[..., Plain]) -> Callable[..., Plain]:
-    """Let a plain twin see rows as the method's steps prepare them; its model takes raw ones."""
-
-    @wraps(plain)
-    def whole(self: Method, sites: Sequence[SiteData], seed: int = 0, **options: Any) -> Plain:
-        if not self.preparing:
-            return plain(self, sites, seed, **options)
-        found = fit_plain(self.preparing, sites, seed, private=privacy_of(self) is not None)
-        made = plain(replace(self, prepare=()), [found.transform(site) for site in sites], seed, **options)
-        return Plain(made.model.with_preparation(found), made.local)
-
-    return whole
 
 
 def _methods_with(attribute: str) -> list[str]:
@@ -253,5 +228,8 @@ def _no_setting(cls: type[Method], name: str, value: Any, known: Sequence[str]) 
         )
     if name == "privacy":
         return no_bound(cls)
+    now = is_called_now(name, known)
+    if now:
+        return f"{cls.__name__} has no setting {name!r}; {now}"
     hint = did_you_mean(name, known)
     return f"{cls.__name__} has no setting {name!r}; it has {', '.join(known)}{'.' if hint else ''}{hint}"

@@ -10,7 +10,7 @@ question can carry it. Steps that several methods share (agreeing on names, hand
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any, TypeAlias
@@ -47,10 +47,13 @@ class Shape:
     raw_columns: int | None = None
     """How many columns the sites' tables have before they are prepared; None: as many as after."""
     preparation: Any = None
-    """How rows will be prepared, where one process has all tables (`fedgeom.protocols.preparing.Rehearsed`)."""
+    """How rows will be prepared, where one process has all tables (`fedgeom.protocols.preparation.Rehearsed`)."""
     known: bool = True
     """Whether the numbers are those of a problem. In the plan that follows from the terms alone they stand for any
     problem: steps and their number count, lengths do not."""
+
+    site: str = ""
+    """The site that asks what it would send and get; "": all sites are asked about."""
 
     @property
     def n_sites(self) -> int:
@@ -62,9 +65,18 @@ class Shape:
         """How many classes there are."""
         return len(self.classes)
 
+    def some(self, count: int) -> tuple[str, ...]:
+        """Return so many sites, where nobody knows yet which: the site that asks, and those with the longest names."""
+        order = sorted(self.sites, key=lambda name: (name != self.site, -len(name.encode()), name))
+        return tuple(sorted(order[:count]))
+
 
 ANY_SHAPE = Shape(sites=("s00", "s01", "s02"), columns=1, classes=("a", "b"), known=False)
 """Stands for any problem: what follows from the terms alone is asked of it."""
+
+
+Bytes: TypeAlias = float | Mapping[str, float]
+"""Bytes that a specimen lacks: on average over the sites that are asked, or of each of them by its name."""
 
 
 @dataclass(frozen=True)
@@ -80,12 +92,16 @@ class Ask:
     times: int = 1
     work: float = 0.0
     """Seconds that a site computes, beside reading and writing."""
-    down: float = 0.0
-    """Bytes of the question that the specimen lacks, on average over the sites."""
-    up: float = 0.0
+    down: Bytes = 0.0
+    """Bytes of the question that the specimen lacks."""
+    up: Bytes = 0.0
     """Bytes of the answer that the specimen lacks."""
     bound: str = ""
     """What decides how often, or how large; "" where both are known. The sizes are then upper bounds."""
+    to: tuple[str, ...] | None = None
+    """The sites that are asked; None: all."""
+    remedy: str = ""
+    """What makes its messages smaller, where a policy allows none so large."""
 
     def specimen(self, number: int = 0) -> Question:
         """Return the question, or that of one repetition."""
@@ -109,6 +125,14 @@ class Sum:
     work: float = 0.0
     bound: str = ""
     """What decides whether it is taken, how often, or how long it is; "" where that is known."""
+    to: tuple[str, ...] | None = None
+    """The sites whose numbers are summed; None: all. The others may be asked to witness the sum."""
+    down: Bytes = 0.0
+    """Bytes of the question that the specimen lacks."""
+    up: Bytes = 0.0
+    """Bytes that a site's answer has more than a vector of ``length`` numbers; of a row sum less, its own rows."""
+    remedy: str = ""
+    """What makes its messages smaller."""
 
     def specimen(self, number: int = 0) -> Any:
         """Return the question, or that of one repetition."""
@@ -179,6 +203,25 @@ def text_size(text: str) -> int:
 def bytes_size(size: int) -> int:
     """Return the bytes of a byte string in a message."""
     return size + (2 if size < 256 else 3 if size < 1 << 16 else 5)
+
+
+def number_size(number: int) -> int:
+    """Return the bytes of a number, 0 or more, in a message."""
+    if number < 256:
+        return 1 if number < 128 else 2
+    return 3 if number < 1 << 16 else 5 if number < 1 << 32 else 9
+
+
+_BARE_ARRAY = len(msgspec.msgpack.encode(Array("u8", (0,), memoryview(b"")))) - (
+    map_header(1) + number_size(0) + bytes_size(0)
+)
+"""The bytes of an array in a message without its shape and its numbers."""
+
+
+def array_size(dtype: str, *shape: int) -> int:
+    """Return the bytes of an array (`Array`) in a message, of which nothing need be there; ``dtype``: such as "u8"."""
+    extents = map_header(len(shape)) + sum(map(number_size, shape))
+    return _BARE_ARRAY + extents + bytes_size(int(dtype[1:]) * prod(shape))
 
 
 def map_size(entries: int, size: float) -> float:

@@ -21,12 +21,8 @@ from fedgeom.arrays import Floats
 from fedgeom.crypto.keys import Identity, Roster
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import ProtocolError
-from fedgeom.federation.approval import (
-    Approvals,
-    ApproveAny,
-)
 from fedgeom.federation.messages import Message, Question
-from fedgeom.federation.policy import Budget, NoBudget, Policy
+from fedgeom.federation.policy import Approvals, ApproveAny, Budget, NoBudget, Policy
 from fedgeom.federation.preparation import Preparation
 from fedgeom.federation.settings import Settings
 
@@ -91,6 +87,11 @@ class Part(Generic[PartMem]):
         found: PartMem = getattr(self.site.memory, self.name)
         return found
 
+    @classmethod
+    def unmasked(cls) -> type[Part[Any]]:
+        """Return the part that takes this one's place in a plain run (`Site.unmasked`); the same where none hides."""
+        return cls
+
 
 class Handler(NamedTuple):
     """Where a question is answered: the method's name, and that of the part it belongs to ("" for the site)."""
@@ -116,10 +117,13 @@ class Site(ABC, Generic[Mem]):
 
     memory_type: ClassVar[type[Memory]] = Memory
     parts: ClassVar[tuple[type[Part[Any]], ...]] = ()
-    """The parts that a class adds to those of its bases."""
+    """The parts that a class adds to those of its bases; one of the same name takes the place of a base's."""
     all_parts: ClassVar[tuple[type[Part[Any]], ...]] = ()
+    masked: ClassVar[bool] = True
+    """Whether what leaves the site is hidden; False in plain runs alone (`unmasked`)."""
     _handlers: ClassVar[Mapping[str, Handler]] = {}
     _understood: ClassVar[Mapping[str, type[Question]]] = MappingProxyType({})
+    _unmasked: ClassVar[type[Site[Any]]]
 
     def __init__(
         self, data: SiteData, identity: SiteIdentity, run: bytes, memory: Mem, method: type[Settings] = Settings
@@ -138,13 +142,21 @@ class Site(ABC, Generic[Mem]):
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         listed = [part for base in reversed(cls.__mro__) for part in vars(base).get("parts", ())]
-        cls.all_parts = tuple(dict.fromkeys(listed))
+        cls.all_parts = tuple({part.name: part for part in listed}.values())
         handlers: dict[str, Handler] = {}
         for part in cls.all_parts:
             handlers |= {q.kind: Handler(q, part.name, name) for name, q in _marked(part).items()}
         handlers |= {q.kind: Handler(q, "", name) for name, q in _marked(cls).items()}
         cls._handlers = handlers
         cls._understood = MappingProxyType({kind: handler.question for kind, handler in handlers.items()})
+
+    @classmethod
+    def unmasked(cls) -> type[Site[Any]]:
+        """Return the class of the same sites that hide nothing, for `Method.plain`: no runner takes it."""
+        if "_unmasked" not in cls.__dict__:
+            parts = tuple(part.unmasked() for part in cls.all_parts)
+            cls._unmasked = type(f"Unmasked{cls.__name__}", (cls,), {"parts": parts, "masked": False})
+        return cls._unmasked
 
     @property
     def name(self) -> str:
@@ -177,7 +189,8 @@ class Site(ABC, Generic[Mem]):
         A short question must not cost a site much. So its size has to follow from the question, the terms and what all
         sites know of each other: a refusal that depended on the rows would tell of them.
         """
-        size, most = numbers * each, self.policy.max_message_bytes
+        size = numbers * each
+        most = self.policy.max_message_bytes
         if size > most:
             raise ProtocolError(
                 f"the answer would have {size:,} bytes; the policy of {self.name!r} has max_message_bytes = {most:,}"
@@ -222,8 +235,13 @@ class Site(ABC, Generic[Mem]):
         """
         return None
 
+    def handler(self, question: Question) -> Callable[[Any], Any]:
+        """Return the method, of the site or of one of its parts, that answers a question."""
+        _, part, method = self._handlers[question.kind]
+        found: Callable[[Any], Any] = getattr(getattr(self, part) if part else self, method)
+        return found
+
     def answer(self, question: Question) -> Message:
         """Answer one question."""
-        _, part, method = self._handlers[question.kind]
-        reply: Message = getattr(getattr(self, part) if part else self, method)(question)
+        reply: Message = self.handler(question)(question)
         return reply

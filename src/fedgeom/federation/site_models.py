@@ -13,7 +13,7 @@ from fedgeom.data.validation import TableFacts
 from fedgeom.errors import FedgeomError, InputError
 from fedgeom.federation.method import METHODS
 from fedgeom.federation.model import Model, from_bytes
-from fedgeom.federation.novelty import Known
+from fedgeom.federation.novelty import KnownRows
 from fedgeom.federation.site import Site
 
 MOST_ROWS = 5000
@@ -43,7 +43,7 @@ def own_model_file(site: Site[Any]) -> bytes:
     scores = site.known_scores()
     if scores is None:
         scores = _scores_aside(model, site.aside)
-    made = describing(model, site.data) if scores is None else model.knowing(Known.scored(scores))
+    made = describing(model, site.data) if scores is None else model.knowing(KnownRows.scored(scores))
     return made.with_preparation(preparation).to_bytes()
 
 
@@ -64,6 +64,6 @@ def describing(model: Model, data: SiteData) -> Model:
     chosen = labelled[np.linspace(0, len(labelled) - 1, min(len(labelled), MOST_ROWS)).astype(int)]
     try:
         X = data.take(chosen).X
-        return model.knowing(Known.described(X, model.predict(X)))
+        return model.knowing(KnownRows.described(X, model.predict(X)))
     except (FedgeomError, ValueError, ArithmeticError):  # the model is worth more than what it could say of others
         return model

@@ -24,28 +24,22 @@ from fedgeom.protocols.cohort import Cohort
 from fedgeom.protocols.secure_sum.messages import SumResult
 
 
-class ModelTaken(Message, frozen=True, kw_only=True):
+class ModelTaken(Message, kind="model.taken", harmless=True):
     """A site has the model."""
 
-    kind: ClassVar[str] = "model.taken"
     reveals: ClassVar[str] = "nothing: a receipt"
-    harmless: ClassVar[bool] = True
 
 
-class TakeModel(Question, frozen=True, kw_only=True):
+class TakeModel(Question, kind="model.take", answer=ModelTaken):
     """Give the sites the joint model."""
 
-    kind: ClassVar[str] = "model.take"
-    answer: ClassVar[type[Message]] = ModelTaken
     model: bytes
     """The model file."""
 
 
-class TakeResult(Question, frozen=True, kw_only=True):
+class TakeResult(Question, kind="model.result", answer=ModelTaken):
     """Give the sites the sum that the joint model follows from; each checks it and makes the model itself."""
 
-    kind: ClassVar[str] = "model.result"
-    answer: ClassVar[type[Message]] = ModelTaken
     result: SumResult
 
 
@@ -94,13 +88,13 @@ def read_model(kind: type[M], data: bytes) -> M:
     return found
 
 
-class HandedMemory(msgspec.Struct, kw_only=True):
+class DeliveryMemory(msgspec.Struct, kw_only=True):
     """What a site remembers: the model file that it was given."""
 
     model: bytes = b""
 
 
-class HandedModel(Part[HandedMemory], Generic[M]):
+class DeliveredModel(Part[DeliveryMemory], Generic[M]):
     """Keeps the joint model."""
 
     name: ClassVar[str] = "handed"

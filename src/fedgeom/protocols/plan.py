@@ -8,7 +8,7 @@ on top where a plan states it. Take times as orders of magnitude.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,11 +27,11 @@ from fedgeom.federation.method import Method
 from fedgeom.federation.plan import (
     ANY_SHAPE,
     Ask,
+    Bytes,
     Shape,
     Sum,
     blank_bytes,
     bytes_size,
-    map_header,
     map_size,
     only_steps,
     text_size,
@@ -43,13 +43,13 @@ from fedgeom.protocols.join.messages import (
     HERALDS,
     DrawRing,
     Hello,
-    Letter,
     Letters,
     PublicKeys,
     RingNumber,
+    SealedShares,
     Share,
 )
-from fedgeom.protocols.preparing import rehearse
+from fedgeom.protocols.preparation import rehearse
 from fedgeom.protocols.secure_sum.messages import (
     Confirm,
     Confirmation,
@@ -59,6 +59,7 @@ from fedgeom.protocols.secure_sum.messages import (
     Ticket,
     Unmask,
     UnmaskShares,
+    Witness,
     blank_result,
 )
 from fedgeom.protocols.secure_sum.rules import draw_of
@@ -100,6 +101,17 @@ class Exchange:
     """What the answer reveals, as the ledger says it."""
     bound: str = ""
     """What decides how often or how large; "" where that is known, and sizes are exact."""
+    most_down: float = 0.0
+    """Bytes of the largest question to one site."""
+    most_up: float = 0.0
+    """Bytes of the largest answer of one."""
+    remedy: str = ""
+    """What makes them smaller."""
+
+    @property
+    def largest(self) -> float:
+        """Bytes of the largest message."""
+        return max(self.down, self.up, self.most_down, self.most_up)
 
 
 @dataclass
@@ -132,18 +144,22 @@ class Costs:
 
     @property
     def questions(self) -> int:
-        """How many questions are put to every site."""
-        return sum(one.times for one in self.exchanges)
+        """How many questions are put to every site, on average."""
+        return round(sum(one.times * self._share(one) for one in self.exchanges))
+
+    def _share(self, one: Exchange) -> float:
+        """Return the share of the sites that a question goes to."""
+        return one.sites / self.sites if self.sites else 1.0
 
     @property
     def up(self) -> int:
         """Bytes that one site sends, on average."""
-        return round(sum(one.times * one.up for one in self.exchanges))
+        return round(sum(one.times * one.up * self._share(one) for one in self.exchanges))
 
     @property
     def down(self) -> int:
         """Bytes that one site is sent, on average."""
-        return round(sum(one.times * one.down for one in self.exchanges))
+        return round(sum(one.times * one.down * self._share(one) for one in self.exchanges))
 
     @property
     def total_up(self) -> int:
@@ -158,13 +174,14 @@ class Costs:
     @property
     def largest(self) -> int:
         """Bytes of the largest message of one site."""
-        return round(max((max(one.up, one.down) for one in self.exchanges), default=0.0))
+        return round(max((one.largest for one in self.exchanges), default=0.0))
 
     @property
     def site_seconds(self) -> float:
         """Processor seconds of one site."""
         carried = self.questions * MESSAGE + (self.up + self.down) * MESSAGE_BYTE
-        return carried + self.joining_seconds + sum(one.times * one.work for one in self.exchanges)
+        own = sum(one.times * one.work * self._share(one) for one in self.exchanges)
+        return carried + self.joining_seconds + own
 
     @property
     def coordinator_seconds(self) -> float:
@@ -223,17 +240,20 @@ class Walk:
         self.costs.table = 8 * shape.rows * (shape.columns if shape.raw_columns is None else shape.raw_columns)
         self._planned = [question.kind for question in method.site.all_sums(method)]  # type: ignore[attr-defined]
         self._next = 0
-        self._mail = 0.0
-        self._letters = 0
+        self._letters: dict[str, float] = {}
+        """The bytes of the letters that each site writes when they join, and is brought once."""
+        self._unread = set[str]()
+        """The sites that have not been brought their mail yet."""
+        self._needed = 0
+        """How many holders of shares a sum needs around each site."""
+        self._drawn = ""
+        """What decides how long letters are; "" where that is known."""
         self._names = sum(map(text_size, shape.sites))
         self._result: SumResult | None = None
 
     def run(self) -> Costs:
         """Walk the whole plan and return what it costs."""
         self._join()
-        if not self.method.planned:
-            self.costs.left_out.append(f"all after joining: {self.method.name} has no plan yet")
-            return self.costs
         private = privacy_of(self.method) is not None
         plan = self.method.site.whole_plan(self.method, self.shape)  # type: ignore[attr-defined]
         for step in only_steps(plan, self.shape, private, lambda step: self._result):
@@ -250,41 +270,55 @@ class Walk:
         return degree(self.shape.n_sites, self.method.smallest_sum(self.shape.n_sites))
 
     def _note(
-        self, question: Question, answer: Message, *, down: float = 0.0, up: float = 0.0, times: int = 1,
-        work: float = 0.0, bound: str = "",
+        self, question: Question, answer: Message, *, down: Bytes = 0.0, up: Bytes = 0.0, times: int = 1,
+        work: float = 0.0, bound: str = "", to: tuple[str, ...] | None = None, remedy: str = "",
     ) -> None:  # fmt: skip
-        """Write down a question to every site and its answer; ``down`` and ``up`` are bytes that one has besides."""
+        """Write down a question and its answer; ``down`` and ``up`` are bytes that they have besides."""
+        asked = self.shape.sites if to is None else to
+        if self.shape.site:
+            asked = tuple(name for name in asked if name == self.shape.site)
+        if not asked:
+            return
+        sent = self._framed(question, down, asked)
+        came = self._framed(answer, up, asked)
         self.costs.add(
             Exchange(
                 question.kind,
                 times,
-                self.shape.n_sites,
-                self._framed(question, down),
-                self._framed(answer, up),
+                len(asked),
+                sum(sent) / len(sent),
+                sum(came) / len(came),
                 work,
                 answer.kind,
                 question.answer_reveals or answer.reveals,
                 bound,
+                max(sent),
+                max(came),
+                remedy,
             )
         )
-        if bound:
-            self.costs.left_out.append(f"{question.kind}: {bound}")
+        line = f"{question.kind}: {bound}"
+        if bound and not question.kind.startswith("sum.") and line not in self.costs.left_out:
+            self.costs.left_out.append(line)
 
-    def _framed(self, message: Message, more: float) -> float:
-        body = len(encode(message)) + blank_bytes(message) + more
-        empty = len(pack_body(KEY, self.method.name, message.kind, b""))
-        return empty - bytes_size(0) + bytes_size(int(body)) + body % 1
+    def _framed(self, message: Message, more: Bytes, asked: tuple[str, ...]) -> list[float]:
+        """Return the bytes of a message in its frame, of each site that is asked, or of all on average."""
+        bare = len(encode(message)) + blank_bytes(message)
+        empty = len(pack_body(KEY, self.method.name, message.kind, b"")) - bytes_size(0)
+        each = [more[name] for name in asked] if isinstance(more, Mapping) else [more]
+        return [empty + bytes_size(int(bare + one)) + one % 1 for one in each]
 
-    def _mailed(self) -> float:
-        """Return the bytes of the mail in the next question to a site: it is brought once."""
-        size, count, n = self._mail, self._letters, self.shape.n_sites
-        self._mail = 0.0
-        self._letters = 0
-        return (size + n * (map_header(count // n) - map_header(0))) / n if size else 0.0
+    def _mailed(self, asked: tuple[str, ...]) -> dict[str, float]:
+        """Return the bytes of the mail in the next question to some sites; none where all have been brought theirs."""
+        unread = self._unread.intersection(asked)
+        self._unread -= unread
+        return {name: self._letters[name] if name in unread else 0.0 for name in asked} if unread else {}
 
     def _join(self) -> None:
         """Write down how the sites come together."""
-        shape, policy, n = self.shape, self.shape.policy, self.shape.n_sites
+        shape = self.shape
+        policy = self.shape.policy
+        n = self.shape.n_sites
         rounds = len(self._planned)
         raw = bool(self.method.preparing)
         keys = PublicKeys(
@@ -311,62 +345,72 @@ class Walk:
         needed = policy.holders_needed(holders)
         if n > COMPLETE_UP_TO:
             needed = max(needed, -(-2 * holders // 3))
-        self._mail, self._letters = self._written(rounds)
-        drawn = self.method.sum_sites(shape.sites, shape.seed) is not None
-        headers = map_header(self._letters // n) - map_header(0)
+        self._needed = needed
+        self._unread = set(shape.sites)
+        if self.method.sum_sites(shape.sites, shape.seed) is not None:
+            self._drawn = "which sites are drawn for a sum: only these share its secrets"
+        self._letters = self._written(rounds)
         self._note(
             Share(cohort={}),
             Letters(letters={}, needed=needed, locked=(self.peers * KEY,) * rounds),
             down=cohort + numbers,
-            up=self._mail / n + headers,
+            up=self._letters,
             work=share_work(rounds, holders, needed),
-            bound="which sites are drawn for a sum: only these share its secrets" if drawn else "",
+            bound=self._drawn,
         )
         self.costs.agreements(holders, rounds)
 
-    def _written(self, rounds: int) -> tuple[int, int]:
-        """Return the bytes of all letters with their names, and how many there are."""
-        n = self.shape.n_sites
+    def _written(self, rounds: int) -> dict[str, float]:
+        """Return the bytes of each site's letters with their names; it gets as many, and as long ones."""
+        names = self.shape.sites
+        n = len(names)
         shares = (bytes(SHARE_BYTES),) * rounds
-        mean = self._names / n
 
-        def sealed(letter: Letter) -> int:
+        def sealed(letter: SealedShares) -> int:
             return bytes_size(SEAL_BYTES + len(msgspec.msgpack.encode(letter)))
 
-        whole = sealed(Letter(shares, shares, KEY))
-        told = sealed(Letter(secret=KEY))
+        whole = sealed(SealedShares(shares, shares, KEY))
         if n <= COMPLETE_UP_TO:
-            return (n - 1) * (self._names + n * whole), n * (n - 1)
-        bare = sealed(Letter(shares, shares))
-        others = n - HERALDS
+            return {name: map_size(n - 1, self._names - text_size(name) + (n - 1) * whole) for name in names}
+        told = sealed(SealedShares(secret=KEY))
+        bare = sealed(SealedShares(shares, shares))
+        mean = self._names / n
         rest = n - 1 - self.peers
-        size = others * self.peers * (bare + mean)
+        size = (n - HERALDS) * self.peers * (bare + mean)
         size += HERALDS * (self.peers * (whole + mean) + rest * (told + mean))
-        return round(size), n * self.peers + HERALDS * rest
+        count = n * self.peers + HERALDS * rest
+        return dict.fromkeys(names, map_size(count // n, round(size) / n))
 
     def _ask(self, step: Ask) -> None:
         """Write down a question that every site answers for itself, as often as it is put."""
         for number, times in self._runs(step.times, 0):
             question = step.specimen(number)
-            mail = self._mailed() if hasattr(question, "letters") else 0.0
+            mail = self._mailed(step.to or self.shape.sites) if hasattr(question, "letters") else {}
             self._note(
                 question,
                 step.answer,
-                down=step.down + mail,
+                down=_plus(step.down, mail),
                 up=step.up,
                 times=times,
                 work=step.work,
-                bound=step.bound,
+                bound=step.bound or (self._drawn if mail else ""),
+                to=step.to,
+                remedy=step.remedy,
             )
 
     def _sum(self, step: Sum) -> None:
         """Write down a secure sum, as often as it is taken, and keep its result as it travels."""
         kind = step.specimen().kind
+        if 8 * step.length > LARGEST_MESSAGE:
+            raise InputError(
+                f"{kind!r} sums {step.length:,} numbers, more than a message of {LARGEST_MESSAGE:,} bytes holds; "
+                f"{step.remedy or 'take settings with smaller messages'}"
+            )
         first = self._planned.index(kind, self._next)
         for number, times in self._runs(step.times, first):
             self._count(step, step.specimen(number), first + number, times)
         self._next = first + step.times + step.spare
-        self._result = blank_result(max(first + step.times - 1, 0), self.shape.sites, step.length)
+        self._result = blank_result(max(first + step.times - 1, 0), step.to or self.shape.sites, step.length)
 
     def _runs(self, times: int, first: int) -> Iterator[tuple[int, int]]:
         """Yield a repetition's number and for how many it stands: small numbers take fewer bytes."""
@@ -379,31 +423,59 @@ class Walk:
             yield start, stop - start
 
     def _count(self, step: Sum, question: SumQuestion, number: int, times: int) -> None:
-        names, n = self.shape.sites, self.shape.n_sites
+        names = self.shape.sites
+        n = self.shape.n_sites
+        to = step.to or names
         length = step.length + (WORDS if question.checked else 0)
+        some = self.shape.some(len(to)) if step.bound else to  # as messages name those in the sum
         ticket = Ticket(
-            round=number, modulus=str(step.modulus), members=names, participants=names, question_hash=KEY
+            round=number, modulus=str(step.modulus), members=names, participants=some, question_hash=KEY
         )
         made = msgspec.structs.replace(question, ticket=ticket)
-        near = self.peers + 1
+        near = min(self.peers + 1, len(to))
         masked = MaskedVector(vector=words(length), signature=SIGNATURE)
-        mail = self._mailed()
+        mail = self._mailed(to)
         spent = step.work + sum_work(length, near, n)
+        more: dict[str, Any] = {"up": step.up, "work": spent, "to": to, "remedy": step.remedy}
         if mail:
-            self._note(made, masked, down=mail, work=spent, bound=step.bound)
+            self._note(made, masked, down=_plus(step.down, mail), bound=step.bound or self._drawn, **more)
         if times - bool(mail):
-            self._note(made, masked, times=times - bool(mail), work=spent, bound="" if mail else step.bound)
-        lists: dict[str, tuple[str, ...]] = {"alive": names, "dropped": ()}
-        self._note(Confirm(round=number, **lists), Confirmation(signature=SIGNATURE), times=times)
-        mean = self._names / n
+            self._note(made, masked, down=step.down, times=times - bool(mail), bound=step.bound, **more)
+        if question.row_sum:  # of which nothing is unmasked
+            return
+        # Where those in a sum hold too few shares, the others are asked for theirs; of many sites, some may be.
+        enough = near >= self._needed and n <= COMPLETE_UP_TO
+        others = () if enough or len(to) == n else tuple(name for name in names if name not in to)
+        lists: dict[str, tuple[str, ...]] = {"alive": some, "dropped": ()}
+        rest: dict[str, Any] = {"times": times, "bound": step.bound}
+        self._note(Confirm(round=number, **lists), Confirmation(signature=SIGNATURE), to=to, **rest)
+        if others:
+            over: dict[str, tuple[str, ...]] = {"members": names, "participants": some, **lists}
+            witness = Witness(round=number, question_hash=KEY, content=KEY, **over)  # type: ignore[arg-type]
+            mail = self._mailed(others)
+            self._note(witness, Confirmation(signature=SIGNATURE), down=mail or 0.0, to=others, **rest)
+        signed = (*to, *others)
+        around = min(self.peers + 1, len(signed))
         self._note(
             Unmask(round=number, **lists, signatures={}, masked={}),
             UnmaskShares(self_shares={}, mask_shares={}, proofs={}),
-            down=map_size(near, near * (mean + bytes_size(len(SIGNATURE)))),
-            up=map_size(near, near * (mean + bytes_size(SHARE_BYTES))),
-            times=times,
+            down=map_size(around, around * (_mean_name(signed) + bytes_size(len(SIGNATURE)))),
+            up=map_size(near, near * (_mean_name(some) + bytes_size(SHARE_BYTES))),
+            to=signed,
+            **rest,
         )
         self.costs.unmasked(length, n, near, times)
+
+
+def _plus(more: Bytes, mail: Mapping[str, float]) -> Bytes:
+    """Return the bytes that a question has besides, with the mail that it brings."""
+    if not mail:
+        return more
+    return {name: one + (more[name] if isinstance(more, Mapping) else more) for name, one in mail.items()}
+
+
+def _mean_name(names: Sequence[str]) -> float:
+    return sum(map(text_size, names)) / len(names)
 
 
 def costs_of(method: Method, shape: Shape) -> Costs:
@@ -427,10 +499,6 @@ class Disclosure:
 
 def disclosures(method: Method) -> tuple[Disclosure, ...]:
     """Return every kind of message that a run on these terms may have a site send, in the plan's order."""
-    if not method.planned:
-        known = method.site.understands().values()
-        found = (Disclosure(one.kind, one.answer.kind, one.answer_reveals or one.answer.reveals) for one in known)
-        return tuple(dict.fromkeys(found))
     exchanges = costs_of(method, ANY_SHAPE).exchanges
     return tuple(dict.fromkeys(Disclosure(one.kind, one.answer, one.reveals) for one in exchanges))
 
@@ -446,6 +514,7 @@ def leaves(method: Method) -> tuple[str, ...]:
 def shape_of(method: Method, sites: Sequence[SiteData], policy: Policy | None = None, seed: int = 0) -> Shape:
     """Return the shape of a run over these tables; where rows are prepared, that is rehearsed."""
     rules = policy or Policy()
+    sites = [method.normalise_labels(site) for site in sites]
     names = tuple(sorted(site.name for site in sites))
     raw = sites[0].shape[1]
     rehearsed = None
@@ -503,17 +572,20 @@ def stops_at(
             costs = costs_of(method, shape)
         except InputError as error:
             return str(error)
-        large = max(costs.exchanges, key=lambda one: max(one.up, one.down))
+        large = max(costs.exchanges, key=lambda one: one.largest)
         return f"{large.kind!r} has {costs.largest:,} bytes" if costs.largest > limit else ""
 
-    low, high, why = 3, MOST_SITES, stopped(MOST_SITES)
+    low = 3
+    high = MOST_SITES
+    why = stopped(MOST_SITES)
     if not why:
         return MOST_SITES, f"no message holds more than {MOST_SITES:,} names"
     while high - low > max(1, low // 50):  # a round figure is enough
         middle = (low * high) ** 0.5 if high > 4 * low else (low + high) / 2
         said = stopped(int(middle))
         if said:
-            high, why = int(middle), said
+            high = int(middle)
+            why = said
         else:
             low = int(middle)
     return low, why

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, TypeVar
@@ -19,32 +19,16 @@ from fedgeom.federation.holdout import Parts, by_group, part_rows
 from fedgeom.federation.messages import Message, Question
 from fedgeom.federation.model import Model
 from fedgeom.federation.plan import ANY_SHAPE, Ask, Plan, Shape, Sum, only_steps
-from fedgeom.federation.preparation import (
-    Preparation,
-    planned_sums,
-)
+from fedgeom.federation.preparation import Preparation
 from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.site import Memory, Part, Site
 from fedgeom.privacy.bounded_sums import BoundedVector
-from fedgeom.protocols.evaluation import (
-    EvaluateModel,
-    Evaluating,
-    EvaluationMemory,
-    SumEvaluation,
-    numbered,
-)
+from fedgeom.protocols.evaluation import EvaluateModel, EvaluationMemory, EvaluationPart, numbered
 from fedgeom.protocols.join.messages import DrawRing, Hello, Share
-from fedgeom.protocols.join.site import Joining, JoiningMemory, RingDraw, RingMemory
-from fedgeom.protocols.model_delivery import HandedMemory, HandedModel
-from fedgeom.protocols.noising import Noising, NoisingMemory
-from fedgeom.protocols.preparing import (
-    SUMS,
-    CountCategories,
-    PrepareTables,
-    Preparing,
-    PreparingMemory,
-    check_no_text,
-)
+from fedgeom.protocols.join.site import JoinMemory, JoinPart, RingDraw, RingMemory
+from fedgeom.protocols.model_delivery import DeliveredModel, DeliveryMemory
+from fedgeom.protocols.noise import NoiseMemory, NoisePart
+from fedgeom.protocols.preparation import PreparationMemory, PreparationPart, PrepareTables, check_no_text
 from fedgeom.protocols.secure_sum.messages import (
     Confirm,
     MaskedVector,
@@ -56,7 +40,7 @@ from fedgeom.protocols.secure_sum.messages import (
     hash_asked,
 )
 from fedgeom.protocols.secure_sum.rules import SumsMemory, bound_of, bounded
-from fedgeom.protocols.secure_sum.site import Sums
+from fedgeom.protocols.secure_sum.site import SumPart
 
 Rows = tuple[int, int]
 """The first of some rows, and the one after the last."""
@@ -81,12 +65,12 @@ class SecureMemory(Memory, kw_only=True):
 
     asked: dict[str, bytes] = {}
     """For each kind of question that is no sum, and each of its rounds, a hash of the one that was answered."""
-    joining: JoiningMemory = msgspec.field(default_factory=JoiningMemory)
+    joining: JoinMemory = msgspec.field(default_factory=JoinMemory)
     ring: RingMemory = msgspec.field(default_factory=RingMemory)
-    preparing: PreparingMemory = msgspec.field(default_factory=PreparingMemory)
+    preparing: PreparationMemory = msgspec.field(default_factory=PreparationMemory)
     sums: SumsMemory = msgspec.field(default_factory=SumsMemory)
-    noising: NoisingMemory = msgspec.field(default_factory=NoisingMemory)
-    handed: HandedMemory = msgspec.field(default_factory=HandedMemory)
+    noising: NoiseMemory = msgspec.field(default_factory=NoiseMemory)
+    handed: DeliveryMemory = msgspec.field(default_factory=DeliveryMemory)
     evaluation: EvaluationMemory = msgspec.field(default_factory=EvaluationMemory)
 
 
@@ -105,35 +89,30 @@ class SummingSite(Site[Mem]):
 
     memory_type: ClassVar[type[Memory]] = SecureMemory
     parts: ClassVar[tuple[type[Part[Any]], ...]] = (
-        Joining,
+        JoinPart,
         RingDraw,
-        Preparing,
-        Sums,
-        Noising,
-        HandedModel,
-        Evaluating,
+        PreparationPart,
+        SumPart,
+        NoisePart,
+        DeliveredModel,
+        EvaluationPart,
     )
     takes_models: ClassVar[bool] = True
     """Whether the coordinator may hand out the joint model as it likes (`hand_out`); methods that give it in a question
     of their own, or have sites make it from a sum, say False."""
-    joining: Joining
+    joining: JoinPart
     ring: RingDraw
-    preparing: Preparing
-    sums: Sums
-    noising: Noising
-    handed: HandedModel[Any]
-    evaluation: Evaluating
+    preparing: PreparationPart
+    sums: SumPart
+    noising: NoisePart
+    handed: DeliveredModel[Any]
+    evaluation: EvaluationPart
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         for question in cls.understands().values():
             if question.answer is MaskedVector and not issubclass(question, SumQuestion):
                 raise TypeError(f"{question.__name__} is answered with masked vectors: make it a SumQuestion")
-
-    @classmethod
-    def planned_sums(cls, settings: Any) -> Sequence[type[SumQuestion]]:
-        """Return the sums of a method whose conversation no plan describes (`Method.planned`)."""
-        raise NotImplementedError
 
     @classmethod
     def whole_plan(cls, settings: Any, shape: Shape) -> Plan:
@@ -151,11 +130,6 @@ class SummingSite(Site[Mem]):
         They follow from the settings alone. A site answers no other sum: with a second sum of the same data over fewer
         sites, a coordinator could take the difference.
         """
-        if not getattr(settings, "planned", True):
-            kinds = planned_sums(settings.preparing, private=privacy_of(settings) is not None)
-            prepared = (CountCategories, *(SUMS[kind] for kind in kinds)) if settings.preparing else ()
-            tested = (SumEvaluation,) if settings.holdout is not None else ()
-            return (*prepared, *cls.planned_sums(settings), *tested)
         private = privacy_of(settings) is not None
         sums: list[type[SumQuestion]] = []
 
@@ -262,7 +236,7 @@ class SummingSite(Site[Mem]):
         return Contribution(fixed, own_rows, fresh=True)
 
     def contribute_noisy(self, ask: SumQuestion, whole: Ints | BoundedVector, **bounds: Any) -> Contribution:
-        """Return whole numbers with this site's share of noise (`Noising.noisy`), for a run with privacy."""
+        """Return whole numbers with this site's share of noise (`NoisePart.noisy`), for a run with privacy."""
         return Contribution(self.noising.noisy(ask, whole, **bounds), fresh=True, noisy=True)
 
     def answer(self, question: Question) -> Message:
@@ -271,9 +245,9 @@ class SummingSite(Site[Mem]):
             raise ProtocolError("the site was asked before it joined")
         self._check_prepared(question)
         if not isinstance(question, SumQuestion):
-            if not isinstance(question, OWN_RULES):
+            if self.masked and not isinstance(question, OWN_RULES):
                 self._take_once(question)
-            reply = super().answer(question)
+            reply: Message = self.handler(question)(question)
             if isinstance(reply, MaskedVector | Contribution):
                 raise ContractError(
                     f"{question.kind!r} is no question for a sum, but was answered with a part of one"
@@ -285,7 +259,7 @@ class SummingSite(Site[Mem]):
                 )
             return reply
         self.sums.admit(question)
-        found: Any = super().answer(question)
+        found = self.handler(question)(question)
         if not isinstance(found, Contribution):
             raise ContractError(f"the handler of {question.kind!r} must return self.contribute(ask, values)")
         if found.noisy != (privacy_of(self.settings) is not None):
@@ -318,11 +292,12 @@ class SummingSite(Site[Mem]):
     def _take_once(self, question: Question) -> None:
         """Refuse a question that differs from the one of its kind, and round, that was answered before.
 
-        Whoever may ask as often as he likes learns more than the terms say, be it from answers or from refusals. The
-        same again is answered, with the same: a coordinator that died did not hear it.
+        Repeated variants of a question would leak more than the terms say, by answers or by refusals. The same question
+        gets the same answer again: a coordinator that died did not receive it.
         """
         numbers = [str(getattr(question, name)) for name in ("round", "wave", "number") if hasattr(question, name)]
-        key, asked = " ".join([question.kind, *numbers]), hash_asked(question)
+        key = " ".join([question.kind, *numbers])
+        asked = hash_asked(question)
         if self.memory.asked.setdefault(key, asked) != asked:
             raise ProtocolError(f"another question {key!r} was answered in this run already; one is answered once")
 
@@ -336,7 +311,7 @@ class SummingPart(Part[PartMem]):
     site: SummingSite[Any]
 
     @property
-    def joining(self) -> Joining:
+    def joining(self) -> JoinPart:
         """The part that joined: it has the terms and the common secret."""
         return self.site.joining
 

@@ -37,7 +37,7 @@ Line = Sequence[str | Cell]
 
 
 @dataclass(frozen=True)
-class Table:
+class ReportTable:
     """What is shown, whoever shows it. Texts are plain: no markup of a terminal or of a page has a meaning in them."""
 
     title: str
@@ -75,7 +75,7 @@ def size(count: float) -> str:
     return f"{count:.0f} B"
 
 
-def to_terminal(*tables: Table) -> RenderableType:
+def to_terminal(*tables: ReportTable) -> RenderableType:
     """Return tables as rich prints them, a free line between them."""
     from rich.console import Group  # slow to import, and only commands print
     from rich.table import Table as Grid
@@ -85,20 +85,20 @@ def to_terminal(*tables: Table) -> RenderableType:
         if parts:
             parts.append("")
         if table.title:
-            title = _text(Cell(table.title, "strong"))
-            parts.append(title.append_text(_text(Cell(f" ({table.aside})", "dim"))) if table.aside else title)
+            title = to_text(Cell(table.title, "strong"))
+            parts.append(title.append_text(to_text(Cell(f" ({table.aside})", "dim"))) if table.aside else title)
         grid = Grid(header_style="dim", box=None, pad_edge=False, show_header=any(table.head))
         for at, name in enumerate(table.head):
             justify: Literal["left", "right"] = "right" if at in table.right else "left"
-            grid.add_column(_text(Cell(name)), justify=justify, overflow="fold")
+            grid.add_column(to_text(name), justify=justify, overflow="fold")
         for row in table.rows:
-            grid.add_row(*(_text(_cell(one)) for one in row))
+            grid.add_row(*(to_text(one) for one in row))
         parts.append(grid)
-        parts += [_text(_cell(note, "dim")) for note in table.notes]
+        parts += [to_text(_cell(note, "dim")) for note in table.notes]
     return Group(*parts)
 
 
-def to_html(table: Table) -> str:
+def to_html(table: ReportTable) -> str:
     """Return a table for a page, in a box that scrolls; its title is read aloud, and a heading above shows it."""
     top = "".join(_html(table, at, Cell(name), top=True) for at, name in enumerate(table.head))
     lines = ("".join(_html(table, at, _cell(one)) for at, one in enumerate(row)) for row in table.rows)
@@ -113,14 +113,18 @@ def _cell(one: str | Cell, style: Style = "") -> Cell:
     return one if isinstance(one, Cell) else Cell(one, style)
 
 
-def _text(cell: Cell) -> Text:
-    """Return a text on which a terminal can do nothing but show it: rich lets escape sequences through."""
+def to_text(one: str | Cell) -> Text:
+    """Return one line with which a terminal can do nothing but show it.
+
+    Rich lets escape sequences through, and a line end would let what others wrote pose as lines of ours.
+    """
     from rich.text import Text  # slow to import, and only commands print
 
-    return Text(printable(cell.text, lines=True), style=TERMINAL[cell.style])
+    cell = _cell(one)
+    return Text(printable(cell.text), style=TERMINAL[cell.style])
 
 
-def _html(table: Table, at: int, cell: Cell, *, top: bool = False) -> str:
+def _html(table: ReportTable, at: int, cell: Cell, *, top: bool = False) -> str:
     kinds = " ".join(filter(None, ("n" if at in table.right else "", cell.style)))
     named = f' class="{kinds}"' if kinds else ""
     if top and cell.text:

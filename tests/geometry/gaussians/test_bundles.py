@@ -1,11 +1,11 @@
-"""Gaussians: hand-computable distances, moments of unions, shares of parts."""
+"""Gaussians: hand-computable distances, moments of unions."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from fedgeom.geometry.gaussians import Gaussians, bhattacharyya, part_shares
+from fedgeom.geometry.gaussians import Gaussians, bhattacharyya
 
 
 def drawn(seed: int, k: int, d: int) -> Gaussians:
@@ -63,12 +63,3 @@ def test_a_flat_gaussian_has_an_inverse_once_it_is_shrunk() -> None:
     found = flat.shrunk(np.eye(2), 3.0).covariances[0]
     assert np.allclose(found, (2 * np.ones((2, 2)) + 3 * np.eye(2)) / (1 + 3), atol=1e-6)
     assert np.linalg.slogdet(found)[0] == 1
-
-
-def test_the_parts_of_a_mixture_are_found() -> None:
-    parts = drawn(1, 4, 3)
-    weights = np.array([0.6, 0.0, 0.4, 0.0])
-    chosen = Gaussians(np.maximum(weights, 1e-12), parts.means, parts.covariances)
-    whole = chosen.merged(np.zeros(4, np.intp), 1)
-    assert np.allclose(part_shares(whole, parts)[0], weights, atol=1e-6)
-    assert np.allclose(part_shares(parts, parts), np.eye(4), atol=1e-6)

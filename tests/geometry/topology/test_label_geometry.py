@@ -1,4 +1,4 @@
-"""Labels on points: merges between classes, neighbours, class clouds, and what flipped labels do to them."""
+"""Labels on points: merges between classes, neighbours, and what flipped labels do to them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
 from fedgeom.errors import InputError
-from fedgeom.geometry.topology.descriptors import class_distances, mixed_merge_share, neighbour_disagreement
+from fedgeom.geometry.topology.descriptors import mixed_merge_share, neighbour_disagreement
 from tests.tiers import examples
 
 
@@ -81,35 +81,11 @@ def test_exchanging_all_labels_changes_nothing() -> None:
     assert neighbour_disagreement(X, y) == neighbour_disagreement(X, 1 - y)
 
 
-def test_class_distances_by_hand_in_the_order_of_the_pairs() -> None:
-    X, y = np.array([[0.0], [2.0], [5.0], [9.0]]), np.array(["a", "a", "b", "c"])
-    np.testing.assert_allclose(class_distances(X, y, ["a", "b", "c"], kind="centroid"), [4, 8, 4])
-    np.testing.assert_allclose(class_distances(X, y, ["a", "b", "c"], kind="hausdorff"), [5, 9, 4])
-    # E|a − b| = 4, E|a − a'| = 1, E|b − b'| = 0
-    np.testing.assert_allclose(class_distances(X, y, ["a", "b", "c"])[0], np.sqrt(2 * 4 - 1))
-    found = class_distances(X[:3], y[:3], ["a", "none", "b"], kind="centroid", absent=-1.0)
-    np.testing.assert_allclose(found, [-1, 4, -1])
-
-
-def test_equal_clouds_are_at_distance_zero_and_flips_bring_classes_together() -> None:
-    rng = np.random.default_rng(0)
-    A = rng.normal(size=(20, 3))
-    for kind in ("energy", "centroid", "hausdorff"):
-        equal = class_distances(np.vstack([A, A]), [0] * 20 + [1] * 20, [0, 1], kind=kind)
-        np.testing.assert_allclose(equal, 0.0, atol=1e-7)
-    y = np.repeat([0, 1], 50)
-    X = rng.normal(size=(100, 3)) + 3 * y[:, None]
-    flipped = np.where(rng.random(100) < 0.4, 1 - y, y)
-    assert class_distances(X, flipped, [0, 1])[0] < 0.5 * class_distances(X, y, [0, 1])[0]
-
-
 @pytest.mark.parametrize(
     ("call", "words"),
     [
         (lambda: mixed_merge_share([[0.0]], [0, 1]), "one label"),
         (lambda: neighbour_disagreement([[0.0]], [0], k=0), "at least one"),
-        (lambda: class_distances([[0.0]], [0], [0], kind="far"), "energy"),  # type: ignore[arg-type]
-        (lambda: class_distances([[0.0]], [3], [0]), "not among"),
     ],
 )
 def test_what_cannot_be_used_is_refused(call: object, words: str) -> None:

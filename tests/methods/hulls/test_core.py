@@ -20,13 +20,12 @@ from fedgeom.methods.hulls.core import (
     class_hulls,
     corner_shares,
     count_of_level,
-    covering_radius,
     hulls_by_name,
     level_of_count,
-    local_hulls,
     radius_of_level,
     reach_levels,
 )
+from papers.hulls.plain import covering_radius, local_hulls
 from tests.methods.hulls.drawing import pairs
 
 

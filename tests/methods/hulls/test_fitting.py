@@ -12,15 +12,9 @@ from sklearn.exceptions import NotFittedError
 from fedgeom.errors import InputError
 from fedgeom.geometry.hyperbolic.grid import PolarGrid
 from fedgeom.geometry.hyperbolic.svm import EuclideanSVC, PoincareSVC
-from fedgeom.methods.hulls.core import (
-    classifier_of,
-    covering_radius,
-    fit_groups,
-    group_hulls,
-    local_hulls,
-    points_of_groups,
-)
+from fedgeom.methods.hulls.core import classifier_of, fit_groups, group_hulls, points_of_groups
 from fedgeom.methods.hulls.settings import HullSettings
+from papers.hulls.plain import covering_radius, local_hulls
 from tests.methods.hulls.drawing import pairs
 
 

@@ -17,7 +17,6 @@ from fedgeom.methods.hulls.matching import (
     group,
     group_constrained,
     group_kernighan_lin,
-    hull_affinity,
     hull_distances,
 )
 
@@ -65,11 +64,11 @@ def test_affinity_special_cases() -> None:
     point = np.array([[0.1, 0.2]])
     hulls = [point, point, np.array([[0.3, 0.2]]), np.array([[-0.5, 0.2]])]
     D = hull_distances(hulls)
-    W = hull_affinity(hulls)
+    W = affinity_from_distances(D)
     assert W[0, 1] == pytest.approx(10 / D[D > 0].min())
     assert W[0, 3] == pytest.approx(1 / D[0, 3])
     np.testing.assert_array_equal(np.diag(W), 0)
-    with_owners = hull_affinity(hulls, ["a", "b", "a", "b"])
+    with_owners = affinity_from_distances(D, ["a", "b", "a", "b"])
     off = ~np.eye(4, dtype=bool)
     assert with_owners[0, 2] == pytest.approx(0.01 * W[off].min())
     assert with_owners[0, 3] == W[0, 3]
@@ -138,7 +137,7 @@ def test_constrained_is_close_to_the_best_of_all_groupings(seed: int) -> None:
 
 def test_kernighan_lin_halves() -> None:
     hulls, owners, truth = make(5, 2, noise=0.1)
-    weights = hull_affinity(hulls, owners)
+    weights = affinity_from_distances(hull_distances(hulls), owners)
     member = group_kernighan_lin(weights, 0)
     assert np.bincount(member).tolist() == [5, 5]
     assert same_partition(member, truth)

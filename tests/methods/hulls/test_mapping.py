@@ -13,7 +13,8 @@ from fedgeom.data.sites import SiteData
 from fedgeom.methods.hulls.embedding import joint_scales, site_scale
 from fedgeom.methods.hulls.messages import SumScatter
 from tests.methods.coordinators import hold, refusals, stamped
-from tests.methods.laws import assert_model_files_are_the_sites_own, assert_run_is_plain
+from tests.methods.hulls.pooled import pooled
+from tests.methods.laws import assert_model_files_are_the_sites_own, assert_run_is
 
 CLASSES = {"a": (3.0, 0.0, 0.0), "b": (0.0, 3.0, 0.0), "c": (0.0, 0.0, 3.0)}
 JOINT = fedgeom.Hulls(embedding="discriminant", scale="joint", n_classes=3)
@@ -50,9 +51,9 @@ def test_donors_of_one_class_are_not_taken_to_the_origin() -> None:
 
 
 @pytest.mark.parametrize("method", [JOINT, fedgeom.Hulls(embedding="discriminant", names="shared")])
-def test_with_one_scale_a_run_is_its_plain_twin(method: Any) -> None:
+def test_with_one_scale_the_model_has_it_and_no_site_its_own(method: Any) -> None:
     sites = donors("abc", "ab", "bc", "c")
-    run = assert_run_is_plain(method, sites)
+    run = assert_run_is(pooled, method, sites)
     assert_model_files_are_the_sites_own(method, sites)
     assert all("scales" not in result for result in run.local.values())
     scale = joint_scales(sum(site_scale(site.X) for site in sites), 3)

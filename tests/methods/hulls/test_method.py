@@ -1,4 +1,4 @@
-"""The secure method against its plain twin, against lost sites, and against wrong input."""
+"""The secure method against the hulls of all sites in one place, against lost sites, and against wrong input."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError, TooFewSitesError
 from fedgeom.federation.messages import unpack
 from fedgeom.geometry.hyperbolic.grid import PolarGrid
-from fedgeom.methods.hulls.core import local_hulls
-from fedgeom.methods.hulls.plain import PlainModel, plain
+from papers.hulls.plain import PlainModel, local_hulls, plain
 from tests.methods.coordinators import kill
 from tests.methods.hulls.drawing import blobs, hulls_of
-from tests.methods.laws import assert_run_is_plain
+from tests.methods.hulls.pooled import pooled
+from tests.methods.laws import assert_run_is
 from tests.tiers import set_cases
 
 STEPS = [
     "join.hello",
     "join.share",
-    "hulls.reach",
+    "hulls.extent",
     "sum.confirm 0",
     "sum.unmask 0",
     "hulls.encode",
     "sum.confirm 1",
     "sum.unmask 1",
-    "hulls.learn",
+    "hulls.take-model",
 ]
 
 
@@ -42,7 +42,7 @@ def twin(run: fedgeom.Run, method: fedgeom.Hulls, points: list[np.ndarray]) -> P
         n_classes=run.metrics["classes"],
         trim=method.trim,
         how=method.grouping,
-        classifier=fedgeom.PoincareSVC(C=method.C, pairs=method.pairs, as_published=method.as_published),
+        classifier=fedgeom.PoincareSVC(C=method.C, pairs=method.n_pairs, as_published=method.as_published),
     )
 
 
@@ -59,14 +59,14 @@ def assert_same(run: fedgeom.Run, other: PlainModel) -> None:
 def test_secure_equals_plain_on_drawn_sites(n_sites: int, classes: int) -> None:
     sites = blobs(n_sites, classes)
     method = fedgeom.Hulls()
-    run = assert_run_is_plain(method, sites, policy=fedgeom.Policy(min_cohort=2))
+    run = assert_run_is(pooled, method, sites, policy=fedgeom.Policy(min_cohort=2))
     assert_same(run, twin(run, method, [site.X for site in sites]))
 
 
 @pytest.mark.parametrize(
     "settings",
     [
-        {"radius": 0.98, "capacity": 60, "n_classes": 3, "h": 3, "trim": 0.05, "pairs": 1},
+        {"radius": 0.98, "capacity": 60, "n_classes": 3, "h": 3, "trim": 0.05, "n_pairs": 1},
         {"grouping": "spectral", "C": 0.3},
         {"curvature": 0.5, "epsilon": 0.1},
         {"grouping": "published", "trim": 0.0, "as_published": True},
@@ -75,14 +75,14 @@ def test_secure_equals_plain_on_drawn_sites(n_sites: int, classes: int) -> None:
     ],
 )
 def test_secure_equals_plain_whatever_the_settings(settings: dict[str, Any]) -> None:
-    assert_run_is_plain(fedgeom.Hulls(**settings), blobs(4, 3, spread=0.3), seed=3)
+    assert_run_is(pooled, fedgeom.Hulls(**settings), blobs(4, 3, spread=0.3), seed=3)
 
 
 @pytest.mark.parametrize("space", ["poincare", "euclidean"])
 def test_a_hard_margin_leaves_no_corner_inside(space: str) -> None:
     sites = blobs(3, 2, rows=10)
     method = fedgeom.Hulls(margin="hard", space=space, trim=0.0)  # type: ignore[arg-type]
-    run = assert_run_is_plain(method, sites)
+    run = assert_run_is(pooled, method, sites)
     groups = run.artifacts["group_of_hull"][run.artifacts["hull_of_point"]]
     scores = run.model.decision_function(run.artifacts["hull_points"])[:, 0] * np.where(groups == 1, 1, -1)
     assert scores.min() == pytest.approx(1, abs=1e-5)  # y·⟨log_p(x), w⟩ ≥ 1 for all, = 1 for some (Eq. 6)
@@ -107,7 +107,7 @@ def test_a_class_of_one_point_as_published_makes_a_model_that_sites_take() -> No
         SiteData(site.name, np.vstack([site.X, [[0.0, 0.0]] * 2]), np.append(site.y, [9, 9]))
         for site in blobs(3, 3, rows=8)
     ]
-    run = assert_run_is_plain(fedgeom.Hulls.published(), sites)
+    run = assert_run_is(pooled, fedgeom.Hulls.published(), sites)
     assert np.isfinite(run.model.platt).all()
     assert (run.model.predict_proba(sites[0].X) == 0).any(axis=0).sum() == 1
     assert len(np.unique(run.model.predict(sites[0].X))) == 3
@@ -116,7 +116,7 @@ def test_a_class_of_one_point_as_published_makes_a_model_that_sites_take() -> No
 def test_settings_from_numpy_make_the_same_run() -> None:
     sites = blobs(3, 2, rows=10)
     given = fedgeom.Hulls(epsilon=np.float64(0.1), n_classes=np.int64(2), as_published=np.bool_(False))
-    assert_run_is_plain(given, sites)
+    assert_run_is(pooled, given, sites)
     same = fedgeom.Hulls(epsilon=0.1, n_classes=2)
     assert fedgeom.run(given, sites).model.to_bytes() == fedgeom.run(same, sites).model.to_bytes()
 
@@ -124,14 +124,14 @@ def test_settings_from_numpy_make_the_same_run() -> None:
 @pytest.mark.parametrize("name", set_cases(["olsson", "poincare-cifar10", "poincare-fashion", "paul15"]))
 def test_secure_equals_plain_on_the_built_in_discs(name: str) -> None:
     sites, method = load_set(name).train, fedgeom.Hulls(min_rows=1)
-    run = assert_run_is_plain(method, sites)
+    run = assert_run_is(pooled, method, sites)
     assert_same(run, twin(run, method, [site.X for site in sites]))
 
 
 @pytest.mark.parametrize("name", set_cases(["breast-cancer", "wine", "digits", "hipc", "heart"]))
 def test_secure_equals_plain_on_the_built_in_tables(name: str) -> None:
     sites, method = load_set(name).train, fedgeom.Hulls(embedding="discriminant", min_rows=1)
-    run = assert_run_is_plain(method, sites)
+    run = assert_run_is(pooled, method, sites)
     points = [run.model.for_site(run.local[site.name]).to_disc(site.X) for site in sites]
     assert_same(run, twin(run, method, points))
 
@@ -185,7 +185,7 @@ def test_each_site_killed_at_each_step_leaves_the_rest_a_result(victim: int, ste
     run = fedgeom.run(fedgeom.Hulls(), sites, interfere=kill(name, step))
     assert run.lost == {name: "the process was killed"}
     others = [site for site in sites if site.name != name]
-    counted = step.startswith(("sum.confirm 1", "sum.unmask 1", "hulls.learn"))  # its word was in already
+    counted = step.startswith(("sum.confirm 1", "sum.unmask 1", "hulls.take-model"))  # its word was in already
     assert run.metrics["sites"] == (5 if counted else 4)
     expected = fedgeom.run(fedgeom.Hulls(radius=run.metrics["radius"]), sites if counted else others)
     assert np.array_equal(run.model.normal, expected.model.normal)

@@ -13,20 +13,21 @@ from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
 from fedgeom.federation.policy import Policy
 from fedgeom.methods.hulls.encoding import HullPlan, decode_hulls
-from fedgeom.methods.hulls.messages import EncodeCorners, Learn
+from fedgeom.methods.hulls.messages import EncodeCorners, TakeHullModel
 from fedgeom.protocols.names import OpenNames, SealNames
 from tests.methods.coordinators import hold, kill, overhear, refusals, stamped
 from tests.methods.hulls.drawing import blobs
+from tests.methods.hulls.pooled import pooled
 from tests.methods.hulls.test_numbers import donors
-from tests.methods.laws import assert_model_files_are_the_sites_own, assert_run_is_plain
+from tests.methods.laws import assert_model_files_are_the_sites_own, assert_run_is
 
 SHARED = fedgeom.Hulls(names="shared", epsilon=0.05)
 replace = msgspec.structs.replace
 
 
-def test_a_run_is_its_plain_twin_and_speaks_in_words() -> None:
+def test_a_run_is_what_all_hulls_in_one_place_give_and_speaks_in_words() -> None:
     sites = donors("abc", "bcd", "ad", "d")
-    run = assert_run_is_plain(SHARED, sites)
+    run = assert_run_is(pooled, SHARED, sites)
     assert run.model.names == ("a", "b", "c", "d")
     assert run.local["s1"]["names"] == {"b": 1, "c": 2, "d": 3}
     assert not run.warnings
@@ -100,7 +101,7 @@ def test_a_class_whose_sites_are_lost_is_left_out() -> None:
 def test_listed_classes_save_the_exchange_of_names() -> None:
     sites = donors("abc", "abc", "ab")
     method = fedgeom.Hulls(names="shared", classes=("c", "b", "a"), epsilon=0.05)
-    run = assert_run_is_plain(method, sites)
+    run = assert_run_is(pooled, method, sites)
     assert run.model.names == ("c", "b", "a")
     assert not any(entry.kind.startswith("names.") for entry in run.ledger)
     with pytest.raises(InputError, match="labels outside the agreed classes: c"):
@@ -142,7 +143,7 @@ def test_no_rows_take_part_before_words_are_agreed_on() -> None:
     ],
 )
 def test_a_result_in_other_words_is_refused(change: Any, words: str) -> None:
-    (reason,) = refusals(SHARED, donors("abc", "abc", "abc"), Learn, change)
+    (reason,) = refusals(SHARED, donors("abc", "abc", "abc"), TakeHullModel, change)
     assert words in reason
 
 

@@ -38,15 +38,15 @@ def sites() -> list[SiteData]:
 def run(**changes: Any) -> fedgeom.Run:
     """Hold a run of few full-batch steps; updates are shown, so that no cipher is needed."""
     settings: dict[str, Any] = {
-        "rounds": 1,
+        "n_rounds": 1,
         "steps": 2,
-        "batch": None,
-        "rate": RATE,
+        "batch_size": None,
+        "learning_rate": RATE,
         "scale": "none",
-        "network": MLP(features=4, depth=0, embedding=3),
+        "network": MLP(features=4, depth=0, embedding_dim=3),
         "head": Poincare(slope=0.7),
         "loss": Triplet(margin=1.5, negatives="all"),
-        "aggregation": Consistent(mixed=2.0),
+        "aggregation": Consistent(min_effective_sites=2.0),
         "personal": "none",
         "secure": False,
     }
@@ -55,7 +55,7 @@ def run(**changes: Any) -> fedgeom.Run:
 
 def start(**changes: Any) -> tuple[list[str], list[tuple[int, ...]], np.ndarray]:
     """Return names, shapes and numbers of the first model: that of a round at next to no rate."""
-    made = run(**changes | {"rate": 1e-12, "personal": "none"}).model.parameters
+    made = run(**changes | {"learning_rate": 1e-12, "personal": "none"}).model.parameters
     names = [name for name in made if name.startswith("body")]
     names += [name for name in made if name == "head.tangents"]
     arrays = [np.asarray(made[name], float) for name in names]
@@ -105,22 +105,22 @@ def test_losses(name: str) -> None:
 
 WEIGHTS: dict[str, tuple[Any, Any]] = {
     "mean": ("mean", lambda changes: np.array([6, 9, 12]) / 27),
-    "free": (Consistent(mixed=1.0), lambda changes: twin.min_norm_weights(changes, 1.0)),
-    "mixed": (Consistent(mixed=2.6), lambda changes: twin.min_norm_weights(changes, 2.6)),
+    "free": (Consistent(min_effective_sites=1.0), lambda changes: twin.min_norm_weights(changes, 1.0)),
+    "mixed": (Consistent(min_effective_sites=2.6), lambda changes: twin.min_norm_weights(changes, 2.6)),
     "raw": (
-        Consistent(mixed=1.0, deviations="raw"),
+        Consistent(min_effective_sites=1.0, deviations="raw"),
         lambda changes: twin.min_norm_weights(changes, 1.0, raw=True),
     ),
     "line search": (
-        Consistent(mixed=1.0, solver="line search", steps=3),
+        Consistent(min_effective_sites=1.0, solver="line search", steps=3),
         lambda changes: twin.line_search_weights(changes, 1.0, 3, printed=False),
     ),
     "printed": (
-        Consistent(mixed=1.0, solver="printed", steps=3),
+        Consistent(min_effective_sites=1.0, solver="printed", steps=3),
         lambda changes: twin.line_search_weights(changes, 1.0, 3, printed=True),
     ),
     "printed and mixed": (
-        Consistent(mixed=2.8, solver="printed", steps=3, deviations="raw"),
+        Consistent(min_effective_sites=2.8, solver="printed", steps=3, deviations="raw"),
         lambda changes: twin.line_search_weights(changes, 2.8, 3, printed=True, raw=True),
     ),
 }

@@ -14,24 +14,6 @@ from fedgeom.federation.messages import unpack
 from fedgeom.methods.catalogue import read_model
 from tests.methods.coordinators import kill
 from tests.methods.hulls.drawing import blobs
-from tests.methods.laws import assert_run_is_plain
-
-
-@pytest.mark.parametrize("rule", ["gaussian", "centroid"])
-@pytest.mark.parametrize("space", ["ball", "euclidean"])
-def test_secure_equals_plain_up_to_one_rounding_per_site(rule: Any, space: Any) -> None:
-    sites = blobs(4, 3, spread=0.4)
-    method = fedgeom.Moments(rule=rule, space=space)
-    secure = assert_run_is_plain(method, sites, rtol=1e-5, atol=1e-5).model
-    X = np.vstack([site.X for site in sites])
-    assert np.array_equal(secure.predict(X), method.plain(sites).model.predict(X))
-
-
-def test_plain_does_not_depend_on_the_order_of_sites_and_has_nothing_of_a_sites_own() -> None:
-    sites, method = blobs(4, 3), fedgeom.Moments()
-    one, other = method.plain(sites), method.plain(sites[::-1])
-    np.testing.assert_allclose(one.model.covariances, other.model.covariances, rtol=1e-9)
-    assert one.local == {}
 
 
 @pytest.mark.parametrize("classes", [None, ("0", "1", "2")])

@@ -11,7 +11,7 @@ import fedgeom
 from fedgeom import DP, Moments, SiteData
 from fedgeom.federation.policy import StrictPolicy
 from fedgeom.methods.moments import core
-from fedgeom.methods.moments.messages import SumMoments
+from fedgeom.methods.moments.messages import SumClassMoments
 from fedgeom.protocols.evaluation import SumEvaluation
 from fedgeom.protocols.secure_sum.messages import MaskedVector
 
@@ -53,12 +53,14 @@ def test_no_row_moves_the_numbers_by_more_than_is_reckoned_with(rule: str, space
 
 @pytest.mark.parametrize("rule", ["gaussian", "centroid"])
 def test_without_noise_it_is_the_model_of_shortened_rows(rule: str) -> None:
-    sites = [table(100, name) for name in "nsw"]
-    plain = job(rule=rule, privacy=DP(epsilon=1, clip=100.0)).plain(sites).model
+    sites, settings = [table(100, name) for name in "nsw"], job(rule=rule, privacy=DP(epsilon=1, clip=100.0))
+    X, y = np.vstack([site.X for site in sites]), np.concatenate([site.y for site in sites])
+    sums = core.bounded_moments(X, y, CLASSES, settings, 100.0).astype(np.float64)
+    bounded = core.private_model(settings, sums, CLASSES, X.shape[1], clip=100.0, spread=0.0)
     usual = Moments(rule=rule, space="euclidean", classes=CLASSES).plain(sites).model
-    assert np.allclose(plain.means, usual.means, atol=0.01)
+    assert np.allclose(bounded.means, usual.means, atol=0.01)
     test = table(500, "t")
-    assert (plain.predict(test.X) == usual.predict(test.X)).mean() > 0.99
+    assert (bounded.predict(test.X) == usual.predict(test.X)).mean() > 0.99
 
 
 @pytest.mark.parametrize("rule", ["gaussian", "centroid"])
@@ -95,7 +97,7 @@ def test_in_the_ball_and_under_strict_policies_with_a_test_at_the_end() -> None:
     assert "local" not in run.evaluation
     assert any("noise of deviation" in warning.what for warning in run.warnings)
     sums = {entry.reveals for entry in run.ledger if entry.kind == MaskedVector.kind}
-    assert sums == {SumMoments.answer_reveals, SumEvaluation.answer_reveals}
+    assert sums == {SumClassMoments.answer_reveals, SumEvaluation.answer_reveals}
     assert not {"names.sealed", "names.vocabulary", "names.held"} & {entry.kind for entry in run.ledger}
 
 

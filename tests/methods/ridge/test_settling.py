@@ -28,16 +28,6 @@ def test_it_keeps_the_contract(check: Check) -> None:
     check()
 
 
-def test_a_secure_run_gives_the_plain_twins_models() -> None:
-    method, sites = fedgeom.Ridge(personal=True), blobs()
-    run, plain = fedgeom.run(method, sites), method.plain(sites)
-    for site in sites:
-        assert run.local[site.name].get("strength") == plain.local[site.name].get("strength")
-        np.testing.assert_allclose(
-            run.local[site.name]["weights"], plain.local[site.name]["weights"], rtol=1e-6, atol=1e-8
-        )
-
-
 def test_personal_models_beat_the_joint_one_where_sites_differ() -> None:
     run = fedgeom.run(fedgeom.Ridge(personal=True), differing(), holdout=0.3)
     fresh = differing(seed=1)

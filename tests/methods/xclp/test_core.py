@@ -9,11 +9,9 @@ from fedgeom.errors import InputError
 from fedgeom.methods.xclp.core import (
     VARIANTS,
     at_site,
-    code_confidence,
     finish,
     label_numbers,
     own_label_counts,
-    rescale_confidence,
     setting_for,
     shared_seed,
     without_labels,
@@ -68,19 +66,6 @@ def test_ours_finds_a_prior_and_finishes_later_rows_with_it() -> None:
     np.testing.assert_allclose(found.scores, [[0.9, 0.1]])  # shares 3/4 and 1/4, squared, over even classes
     again = finish(np.array([[3.0, 1.0]]), setting, counts, found.prior)
     np.testing.assert_array_equal(again.scores, found.scores)
-
-
-def test_confidences_are_scaled_only_with_joint_numbers() -> None:
-    found = at_site(
-        np.array([[3.0, 1.0]]), np.array([-1]), setting_for("paper", None, None), np.array([1.0, 1.0]), "none"
-    )
-    nobody, joint = np.array([-1]), (4096, np.array([1.0, 3.0]))
-    assert rescale_confidence(found, None, nobody) is found
-    scaled = rescale_confidence(found, joint, nobody)
-    np.testing.assert_array_equal(scaled.confidence, code_confidence(found.scores, 4096, [1, 3], nobody))
-    np.testing.assert_array_equal(scaled.codes, found.codes)
-    kept = rescale_confidence(found, joint, np.array([1]))
-    assert (kept.codes.tolist(), kept.confidence.tolist()) == ([1], [1.0])
 
 
 def test_a_runs_seed_makes_a_seed_of_32_bytes() -> None:

@@ -15,11 +15,10 @@ from fedgeom.federation.site import Site
 from fedgeom.protocols.cohort import join
 from fedgeom.protocols.join.messages import Share
 from fedgeom.protocols.join.site import SumParts, write_letters
-from fedgeom.protocols.secure_sum.coordinator import secure_sum
 from fedgeom.protocols.secure_sum.messages import SumQuestion, Witness
 from fedgeom.protocols.site import SecureMemory
 from tests.protocols.lying import Lying
-from tests.protocols.summing import ColumnSite, ColumnSum, SumColumn, make_sites, start
+from tests.protocols.summing import ColumnSite, ColumnSum, SumColumn, make_sites, secure_sum, start
 from tests.unlisted import unlisted
 
 DRAWN = [("s0000", "s0001", "s0002", "s0003"), ("s0002", "s0003", "s0004", "s0005")]

@@ -8,9 +8,9 @@ import numpy as np
 
 from fedgeom.federation.messages import decode, unpack
 from fedgeom.federation.policy import Policy
-from fedgeom.protocols.secure_sum.coordinator import collect, collect_again, secure_sum, unmask
+from fedgeom.protocols.secure_sum.coordinator import collect, request_sum, unmask
 from fedgeom.protocols.secure_sum.messages import MaskedVector
-from tests.protocols.summing import SumColumn, column_sum, joined, killer, make_sites, plain_sum, start
+from tests.protocols.summing import SumColumn, column_sum, joined, killer, make_sites, plain_sum, secure_sum, start
 
 
 def test_mail_travels_once_and_the_question_then_is_the_same_for_all() -> None:
@@ -70,9 +70,10 @@ def test_a_site_that_no_longer_counts_is_taken_out_before_anything_is_unmasked()
     data = make_sites(7)
     sites, _ = start(data)
     cohort = joined(sites)
-    found = collect(cohort.joined, 0, SumColumn(), modulus=2**64, length=7, participants=cohort.left, min_sites=2)
+    request = request_sum(cohort.joined, 0, SumColumn(), modulus=2**64, length=7, participants=cohort.left)
+    found = collect(cohort.joined, request)
     assert tuple(sorted(found.masked)) == cohort.names
-    fewer = collect_again(cohort.joined, found, cohort.names[1:])
+    fewer = collect(cohort.joined, found.again(cohort.names[1:]))
     assert (found.total != fewer.total).any()
     total = unmask(cohort.joined, fewer)
     assert total.sites == cohort.names[1:]

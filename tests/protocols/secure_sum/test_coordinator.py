@@ -23,7 +23,7 @@ from fedgeom.federation.runner import LEAVES
 from fedgeom.protocols.join import site as join_site
 from fedgeom.protocols.join.coordinator import Joined
 from fedgeom.protocols.join.messages import Hello, PublicKeys, lock_seal
-from fedgeom.protocols.secure_sum.coordinator import Total, secure_sum
+from fedgeom.protocols.secure_sum.coordinator import Total
 from fedgeom.protocols.secure_sum.messages import MaskedVector, UnmaskShares
 from fedgeom.protocols.site import SecureMemory
 from tests.protocols.summing import (
@@ -36,6 +36,7 @@ from tests.protocols.summing import (
     plain_sum,
     record,
     remembered,
+    secure_sum,
     start,
 )
 from tests.tiers import examples

@@ -22,13 +22,11 @@ A cloud without pairs (no point, one point, duplicates only) has the zero descri
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import combinations
 from math import log, sqrt
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.spatial.distance import cdist
 
 from fedgeom.arrays import Floats
 from fedgeom.errors import InputError
@@ -46,7 +44,6 @@ __all__ = [
     "NAMES",
     "RESOLUTION",
     "Scale",
-    "amplitude",
     "betti_curve",
     "class_descriptors",
     "class_names",
@@ -84,7 +81,8 @@ def thresholds(h0: Floats) -> Floats:
     deaths = np.sort(h0[:, 1])
     # The linear percentile, written out: numpy's own takes as long as the rest of the descriptor.
     below, share = divmod((len(deaths) - 1) * PERCENTILE / 100.0, 1.0)
-    low, high = deaths[int(below)], deaths[min(int(below) + 1, len(deaths) - 1)]
+    low = deaths[int(below)]
+    high = deaths[min(int(below) + 1, len(deaths) - 1)]
     return np.asarray((low + share * (high - low)) * _STEPS, np.float64)
 
 
@@ -94,7 +92,8 @@ def betti_curve(diagram: Floats, at: ArrayLike) -> Floats:
     diagram (pairs, 2), f8, at (t,); returns (t,), f8.
     """
     t = np.asarray(at, np.float64)
-    births, deaths = np.sort(diagram[:, 0]), np.sort(diagram[:, 1])
+    births = np.sort(diagram[:, 0])
+    deaths = np.sort(diagram[:, 1])
     return np.asarray(births.searchsorted(t, side="right") - deaths.searchsorted(t, side="right"), np.float64)
 
 
@@ -104,14 +103,6 @@ def persistence_entropy(diagram: Floats) -> float:
     diagram (pairs, 2), f8.
     """
     return _entropy(diagram[:, 1] - diagram[:, 0])
-
-
-def amplitude(diagram: Floats) -> float:
-    """Return A = (Σ persᵢ²)^½ (Eq. 5), 0 for an empty diagram.
-
-    diagram (pairs, 2), f8.
-    """
-    return float(np.linalg.norm(diagram[:, 1] - diagram[:, 0]))
 
 
 def describe(diagrams: Diagrams, *, size_free: bool = False) -> Floats:
@@ -244,11 +235,6 @@ def _scalars(diagram: Floats) -> tuple[float, float, float, float]:
     return _entropy(persistence), sqrt(persistence @ persistence), float(above), float(m)
 
 
-__all___label_geometry = ["Kind", "class_distances", "mixed_merge_share", "neighbour_disagreement"]
-
-Kind = Literal["energy", "centroid", "hausdorff"]
-
-
 def mixed_merge_share(X: ArrayLike, y: ArrayLike, *, adjusted: bool = False) -> float:
     """Return the share of H0 merges (edges of a minimum spanning tree) that join points of different labels.
 
@@ -285,39 +271,9 @@ def neighbour_disagreement(X: ArrayLike, y: ArrayLike, *, k: int = 5, adjusted: 
     return _against_chance(share, labels) if adjusted else share
 
 
-def class_distances(
-    X: ArrayLike, y: ArrayLike, classes: Sequence[Any], *, kind: Kind = "energy", absent: float = 0.0
-) -> Floats:
-    """Return the distances between the class clouds, for the pairs (0, 1), (0, 2), … of ``classes``, in that order.
-
-    ``energy``: (2E|a − b| − E|a − a'| − E|b − b'|)^½ over all pairs of points, which is 0 only for equal laws;
-    ``centroid``: the distance of the means; ``hausdorff``: the largest distance of a point of one cloud to the other
-    cloud. A pair of which a class has no rows has ``absent``.
-    """
-    cloud = check_cloud(X)
-    labels = check_labels(y, len(cloud), classes)
-    if kind not in ("energy", "centroid", "hausdorff"):
-        raise InputError(f"kind is {kind!r}, but 'energy', 'centroid' or 'hausdorff' is wanted.")
-    parts = [cloud[labels == place] for place in range(len(classes))]
-    spreads = [float(cdist(p, p).mean()) if kind == "energy" and len(p) else 0.0 for p in parts]
-    found = []
-    for i, j in combinations(range(len(classes)), 2):
-        a, b = parts[i], parts[j]
-        if not (len(a) and len(b)):
-            found.append(float(absent))
-        elif kind == "centroid":
-            found.append(float(np.linalg.norm(a.mean(axis=0) - b.mean(axis=0))))
-        else:
-            D = cdist(a, b)
-            if kind == "hausdorff":
-                found.append(float(max(D.min(axis=1).max(), D.min(axis=0).max())))
-            else:
-                found.append(float(np.sqrt(max(2.0 * D.mean() - spreads[i] - spreads[j], 0.0))))
-    return np.array(found, np.float64)
-
-
 def _labelled(X: ArrayLike, y: ArrayLike) -> tuple[Floats, NDArray[np.int64]]:
-    cloud, labels = check_cloud(X), np.asarray(y)
+    cloud = check_cloud(X)
+    labels = np.asarray(y)
     if labels.shape != (len(cloud),):
         raise InputError(
             f"y has shape {labels.shape}, but one label for each of the {len(cloud)} rows of X is wanted."
@@ -326,6 +282,7 @@ def _labelled(X: ArrayLike, y: ArrayLike) -> tuple[Floats, NDArray[np.int64]]:
 
 
 def _against_chance(share: float, labels: NDArray[np.int64]) -> float:
-    n, counts = len(labels), np.bincount(labels).astype(np.float64)
+    n = len(labels)
+    counts = np.bincount(labels).astype(np.float64)
     chance = 1.0 - float(np.sum(counts * (counts - 1.0))) / (n * (n - 1.0))
     return share / chance if chance > 0.0 else 0.0

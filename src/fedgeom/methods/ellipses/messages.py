@@ -8,77 +8,64 @@ import msgspec
 
 from fedgeom.federation.messages import Message, Question
 from fedgeom.methods.hulls.embedding import FRACTION_BITS
-from fedgeom.methods.hulls.matching import Evidence
+from fedgeom.methods.hulls.matching import MatchEvidence
 from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
 
 Classes = Annotated[int, msgspec.Meta(ge=2, le=4096)]
 
 
-class SumScales(SumQuestion, frozen=True, kw_only=True):
+class SumEllipseScales(SumQuestion, kind="ellipses.scales", fraction_bits=FRACTION_BITS, checked=True):
     """Ask for a site's masked column means and deviations, from which the joint scale is made."""
 
-    kind: ClassVar[str] = "ellipses.scales"
     answer_reveals: ClassVar[str] = "masked; with all others: column means and deviations and row counts, added up"
-    fraction_bits: ClassVar[int] = FRACTION_BITS
-    checked: ClassVar[bool] = True
 
 
-class HowMany(SumQuestion, frozen=True, kw_only=True):
+class HowMany(SumQuestion, kind="ellipses.classes"):
     """Ask for a masked level: how many classes there are at a site."""
 
-    kind: ClassVar[str] = "ellipses.classes"
     answer_reveals: ClassVar[str] = "masked; with all others: the most classes at any site, not whose"
     scales: SumResult | None = None
-    """What came of `SumScales`, where the terms say that all sites' rows have one scale."""
+    """What came of `SumEllipseScales`, where the terms say that all sites' rows have one scale."""
 
 
-class SumGaussians(SumQuestion, frozen=True, kw_only=True):
+class SumGaussians(SumQuestion, kind="ellipses.sum", fraction_bits=24):
     """Ask for the masked counts, sums and products of a site's classes, in the slots of its hidden block."""
 
-    kind: ClassVar[str] = "ellipses.sum"
     answer_reveals: ClassVar[str] = (
         "masked; with all others: row count, mean and covariance of each class of each site, not whose and not their "
         "names (with shared names: of each name over all sites together; of small classes variances only), and the "
         "scatter inside all classes, added up"
     )
-    fraction_bits: ClassVar[int] = 24
     classes: Classes
     scales: SumResult | None = None
     """As in `HowMany`, where that is not asked."""
 
 
-class Learnt(Message, frozen=True, kw_only=True):
+class EllipseModelTaken(Message, kind="ellipses.model-taken", harmless=True):
     """A site has the model."""
 
-    kind: ClassVar[str] = "ellipses.learnt"
     reveals: ClassVar[str] = "nothing: a receipt"
-    harmless: ClassVar[bool] = True
 
 
-class Learn(Question, frozen=True, kw_only=True):
+class TakeEllipseModel(Question, kind="ellipses.take-model", answer=EllipseModelTaken):
     """Give the sites the model, and the joint class of every slot; each finds its own slots among them."""
 
-    kind: ClassVar[str] = "ellipses.learn"
-    answer: ClassVar[type[Message]] = Learnt
     groups: tuple[int, ...]
     """For each slot of each block the class; -1: it is not used, or is made of several; nothing with shared names."""
-    evidence: tuple[Evidence, ...] = ()
+    evidence: tuple[MatchEvidence, ...] = ()
     """For each slot how near its class and the next best one are."""
     model: bytes
 
 
-class SumCovers(SumQuestion, frozen=True, kw_only=True):
+class SumCovers(SumQuestion, kind="ellipses.covers"):
     """Ask for masked ticks: which joint classes each of a site's words covers, in the slots of its hidden block."""
 
-    kind: ClassVar[str] = "ellipses.covers"
     answer_reveals: ClassVar[str] = (
         "masked; with all others: which joint classes each word of each site covers, not whose and not the words"
     )
 
 
-class TakeTree(Question, frozen=True, kw_only=True):
+class TakeTree(Question, kind="ellipses.tree", answer=EllipseModelTaken):
     """Give the sites the joint tree: the sets of joint classes that some site has a word for."""
 
-    kind: ClassVar[str] = "ellipses.tree"
-    answer: ClassVar[type[Message]] = Learnt
     tree: tuple[tuple[int, ...], ...]

@@ -17,7 +17,7 @@ from fedgeom.arrays import Floats, Indices
 from fedgeom.errors import InputError
 from fedgeom.geometry.hyperbolic.grid import EqualAreaGrid, Grid, PolarGrid
 from fedgeom.geometry.hyperbolic.hull import convex_hull, trimmed_hull
-from fedgeom.geometry.hyperbolic.poincare import check_points, hyperbolic_radius
+from fedgeom.geometry.hyperbolic.poincare import hyperbolic_radius
 from fedgeom.memo import memoize
 from fedgeom.methods.hulls.matching import How, group
 from fedgeom.methods.hulls.settings import HullSettings
@@ -126,31 +126,9 @@ def check_corner_share(shares: dict[str, float], most: float) -> None:
         )
 
 
-def covering_radius(parts: Sequence[Floats], *, c: float = 1.0) -> float:
-    """Give a radius for the grid: the largest norm plus 1e-4, or halfway to the edge if that is nearer.
-
-    Each part (n, d), f8.
-    """
-    largest = max(float(np.linalg.norm(X, axis=1).max(initial=0.0)) for X in parts)
-    return min(largest + 1e-4, (largest + 1 / math.sqrt(c)) / 2)
-
-
 def make_grid(epsilon: float, radius: float, *, c: float = 1.0, equal_area: bool = False) -> Grid:
     """Cut a disc into bins: of rings of equal breadth (Section 5.2), or of equal area (Appendix C)."""
     return EqualAreaGrid.for_epsilon(epsilon, radius, c=c) if equal_area else PolarGrid(epsilon, radius, c=c)
-
-
-def local_hulls(X: ArrayLike, y: ArrayLike, grid: Grid, trim: float | str = "auto") -> dict[Any, Bins]:
-    """Give the quantised hull of each of a site's classes: the distinct bins of its corners, ascending.
-
-    X (n, 2), y (n,).
-
-    Hull, quantise its extreme points, hull again (Definition 3). This is all that a site tells about its data.
-    """
-    points, labels = check_points(X, c=grid.c, dim=2, name="X"), np.asarray(y)
-    if labels.shape != (len(points),):
-        raise InputError(f"X has {len(points)} points, but y has shape {labels.shape}; one label each is wanted")
-    return rounded_hulls(class_hulls(points, labels, trim, c=grid.c), grid)
 
 
 def rounded_hulls(hulls: Mapping[Any, ClassHull], grid: Grid) -> dict[Any, Bins]:
@@ -182,7 +160,7 @@ def classifier_of(settings: HullSettings) -> Classifier:
         curvature=settings.curvature,
         loss=settings.loss,
         margin=settings.margin,
-        pairs=settings.pairs,
+        pairs=settings.n_pairs,
         as_published=settings.as_published,
         random_state=0,
     )

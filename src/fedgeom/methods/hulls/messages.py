@@ -7,39 +7,32 @@ from typing import ClassVar
 from fedgeom.federation.messages import Array, Message, Question
 from fedgeom.methods.hulls.embedding import FRACTION_BITS
 from fedgeom.methods.hulls.encoding import HullPlan
-from fedgeom.methods.hulls.matching import Evidence
+from fedgeom.methods.hulls.matching import MatchEvidence
 from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
 
 
-class SumScales(SumQuestion, frozen=True, kw_only=True):
+class SumHullScales(SumQuestion, kind="hulls.scales", fraction_bits=FRACTION_BITS, checked=True):
     """Ask for a site's masked column means and deviations, from which the joint scale is made."""
 
-    kind: ClassVar[str] = "hulls.scales"
     answer_reveals: ClassVar[str] = "masked; with all others: column means and deviations and row counts, added up"
-    fraction_bits: ClassVar[int] = FRACTION_BITS
-    checked: ClassVar[bool] = True
 
 
-class SumScatter(SumQuestion, frozen=True, kw_only=True):
+class SumScatter(SumQuestion, kind="hulls.scatter", fraction_bits=FRACTION_BITS, checked=True):
     """Ask for a site's masked scatter matrices, from which a joint map to the disc is made."""
 
-    kind: ClassVar[str] = "hulls.scatter"
     answer_reveals: ClassVar[str] = (
         "masked; with all others: the sites' scatter matrices, column means and deviations and row counts, added up"
     )
-    fraction_bits: ClassVar[int] = FRACTION_BITS
-    checked: ClassVar[bool] = True
     scales: SumResult | None = None
-    """What came of `SumScales`, where the terms say that all sites' rows have one scale."""
+    """What came of `SumHullScales`, where the terms say that all sites' rows have one scale."""
 
 
-class Reach(SumQuestion, frozen=True, kw_only=True):
+class HullExtent(SumQuestion, kind="hulls.extent"):
     """Ask for masked levels: how many classes, how many hull points, how far out (Section 5.5's K_max).
 
     Behind them stands the number of hull points, rounded up to its level: a word needs room for the sum of them.
     """
 
-    kind: ClassVar[str] = "hulls.reach"
     answer_reveals: ClassVar[str] = (
         "masked; with all others: the most hull points, the largest radius and, with own names, the most classes at "
         "any site, not whose, and about how many hull points there are in all"
@@ -50,24 +43,22 @@ class Reach(SumQuestion, frozen=True, kw_only=True):
     """What came of `SumScatter`, from which the map follows: with the first question that has the map."""
 
 
-class EncodeHulls(SumQuestion, frozen=True, kw_only=True):
+class EncodeHulls(SumQuestion, kind="hulls.encode"):
     """Ask for a site's masked word: its quantised hulls under its labels (Sections 5.4 and 5.5)."""
 
-    kind: ClassVar[str] = "hulls.encode"
     answer_reveals: ClassVar[str] = (
         "masked; with all others: the quantised hulls of all sites' classes, not whose and not their names"
     )
     plan: HullPlan
     embedding: Array | None
-    """(columns, 2), f8, as in `Reach`."""
+    """(columns, 2), f8, as in `HullExtent`."""
     scatter: SumResult | None = None
-    """As in `Reach`, where that is not asked."""
+    """As in `HullExtent`, where that is not asked."""
 
 
-class EncodeCorners(SumQuestion, frozen=True, kw_only=True):
+class EncodeCorners(SumQuestion, kind="hulls.corners"):
     """Ask for a site's masked word with shared names: its quantised hulls under the labels of their classes."""
 
-    kind: ClassVar[str] = "hulls.corners"
     answer_reveals: ClassVar[str] = (
         "masked; with all others: the quantised corners of each class by its name, of all sites together, and how many "
         "sites have each corner; neither whose they are nor which belong to one hull (of a class that one site alone "
@@ -75,26 +66,22 @@ class EncodeCorners(SumQuestion, frozen=True, kw_only=True):
     )
     plan: HullPlan
     embedding: Array | None
-    """(columns, 2), f8, as in `Reach`."""
+    """(columns, 2), f8, as in `HullExtent`."""
     scatter: SumResult | None = None
-    """As in `Reach`, where that is not asked."""
+    """As in `HullExtent`, where that is not asked."""
 
 
-class Learnt(Message, frozen=True, kw_only=True):
+class HullModelTaken(Message, kind="hulls.model-taken", harmless=True):
     """A site has the model."""
 
-    kind: ClassVar[str] = "hulls.learnt"
     reveals: ClassVar[str] = "nothing: a receipt"
-    harmless: ClassVar[bool] = True
 
 
-class Learn(Question, frozen=True, kw_only=True):
+class TakeHullModel(Question, kind="hulls.take-model", answer=HullModelTaken):
     """Give the sites the model, and the group of every label; each finds its own labels among them."""
 
-    kind: ClassVar[str] = "hulls.learn"
-    answer: ClassVar[type[Message]] = Learnt
     groups: tuple[int, ...]
     """For each label of each block the class, or -1; nothing with shared names, where labels are classes."""
-    evidence: tuple[Evidence, ...] = ()
+    evidence: tuple[MatchEvidence, ...] = ()
     """For each label how near its class and the next best one are."""
     model: bytes

@@ -10,21 +10,28 @@ import numpy as np
 
 from fedgeom.arrays import Floats
 from fedgeom.crypto.keys import SEAL_BYTES
+from fedgeom.crypto.neighbours import COMPLETE_UP_TO
 from fedgeom.errors import ProtocolError
-from fedgeom.federation.coordinator import Sites
+from fedgeom.federation.coordinator import Coordinator
 from fedgeom.federation.model import Model
-from fedgeom.federation.plan import Ask, Plan, Shape, bytes_size, map_size, text_size
+from fedgeom.federation.plan import Ask, Bytes, Plan, Shape, bytes_size, map_size, text_size
 from fedgeom.federation.site import Site
 from fedgeom.methods.hyperfed.model import HyperFedModel
 from fedgeom.methods.hyperfed.settings import HyperFedSettings
-from fedgeom.methods.hyperfed.site import CompareUpdates, FirstLetters, HyperFedSite, PairShares, PassOn
+from fedgeom.methods.hyperfed.site import (
+    CompareUpdates,
+    FirstUpdateMessages,
+    HyperFedSite,
+    PairShares,
+    RelayUpdateMessages,
+)
 from fedgeom.methods.iterative.algorithm import Algorithm, Specimen
-from fedgeom.methods.iterative.training import Conversation, Group, Outcome
+from fedgeom.methods.iterative.training import Group, Outcome, TrainingLoop
 from fedgeom.methods.iterative.tree import to_wire
 from fedgeom.protocols.pairwise import asks_first, deliver, letter_bytes, open_shares
 
 
-class Compared(NamedTuple):
+class UpdateGeometry(NamedTuple):
     """How the updates of the sites that are left lie to each other."""
 
     names: tuple[str, ...]
@@ -34,12 +41,12 @@ class Compared(NamedTuple):
     """(sites,): of the updates, where raw deviations are weighed; else zeros."""
 
 
-class HyperFedConversation(Conversation):
+class HyperFedLoop(TrainingLoop):
     """One run of `HyperFed`."""
 
     rule: HyperFedSettings
 
-    def __init__(self, rule: HyperFedSettings, sites: Sites):
+    def __init__(self, rule: HyperFedSettings, sites: Coordinator):
         super().__init__(rule, sites)
         self.mixed: list[float] = []
         """For each round, how many sites the sum really mixed: 1/Σp²."""
@@ -63,9 +70,10 @@ class HyperFedConversation(Conversation):
         self.sites.metrics["sites mixed"] = self.mixed
         return replace(group, members=found.names, factors=dict(zip(found.names, p.tolist(), strict=True)))
 
-    def compare(self, number: int, group: Group) -> Compared:
+    def compare(self, number: int, group: Group) -> UpdateGeometry:
         """Have every two sites compare their updates; sites that are lost on the way are left out."""
-        given, members = to_wire(group.given), group.members
+        given = to_wire(group.given)
+        members = group.members
         begin = {
             name: CompareUpdates(
                 round=number,
@@ -75,12 +83,14 @@ class HyperFedConversation(Conversation):
             )
             for name in members
         }
-        first = self.sites.ask(begin, expect=FirstLetters)
-        alive, shares = set(first), dict[tuple[str, str], int]()
+        first = self.sites.ask(begin, expect=FirstUpdateMessages)
+        alive = set(first)
+        shares = dict[tuple[str, str], int]()
         post = deliver({name: answer.letters for name, answer in first.items()}, alive)
         for turn in (1, 2):
             asked = {
-                name: PassOn(round=number, number=turn, letters=letters) for name, letters in sorted(post.items())
+                name: RelayUpdateMessages(round=number, number=turn, letters=letters)
+                for name, letters in sorted(post.items())
             }
             replies = self.sites.ask(asked, expect=PairShares)
             alive -= set(replies.missing)
@@ -88,7 +98,11 @@ class HyperFedConversation(Conversation):
             post = deliver({name: reply.letters for name, reply in replies.items()}, alive)
         names = tuple(name for name in members if name in alive)
         lengths = np.array([first[name].length for name in names])
-        return Compared(names, _cosines(names, shares), lengths)
+        return UpdateGeometry(names, _cosines(names, shares), lengths)
+
+
+SHARE = 9
+"""Bytes of a share of a cosine, at most."""
 
 
 def _cosines(names: Sequence[str], shares: dict[tuple[str, str], int]) -> Floats:
@@ -104,17 +118,33 @@ def _cosines(names: Sequence[str], shares: dict[tuple[str, str], int]) -> Floats
     return found
 
 
+def _to_partners(names: tuple[str, ...], size: int, *, begins: bool) -> Bytes:
+    """Return the bytes of what each site has for partners that it begins with, or for those that begin with it.
+
+    ``size``: bytes for one partner, besides its name, which a letter and a share have each. Of many sites the mean.
+    """
+    if len(names) > COMPLETE_UP_TO:
+        pairs = (len(names) - 1) / 2
+        return map_size(len(names), pairs * (2 * sum(map(text_size, names)) / len(names) + size))
+    found: dict[str, float] = {}
+    for name in names:
+        partners = [other for other in names if other != name and asks_first(name, other) == begins]
+        found[name] = map_size(len(names), sum(2 * text_size(other) + size for other in partners))
+    return found
+
+
 @dataclass(frozen=True, kw_only=True)
 class HyperFed(HyperFedSettings, Algorithm):
-    """A network trained towards fixed prototypes in the Poincaré ball, and consistent aggregation (Liao et al. 2023).
+    """For sites that lack some classes: a network with a fixed point for each class (Liao et al. 2023).
 
+    A network is trained towards fixed prototypes in the Poincaré ball; updates are aggregated consistently.
     Needs torch; the secure comparison of updates needs seal-python. `published` is the paper's own setting, `measured`
     what did best when measured.
     """
 
     name: ClassVar[str] = "hyperfed"
     site: ClassVar[type[Site[Any]]] = HyperFedSite
-    conversation: ClassVar[type[Conversation]] = HyperFedConversation
+    conversation: ClassVar[type[TrainingLoop]] = HyperFedLoop
     model_type: ClassVar[type[Model]] = HyperFedModel
 
     def plan_rounds(self, shape: Shape, state: Specimen) -> Plan:
@@ -124,29 +154,33 @@ class HyperFed(HyperFedSettings, Algorithm):
         yield from super().plan_rounds(shape, state)
 
     def _plan_comparison(self, shape: Shape, state: Specimen) -> Plan:
-        """Yield the letters between every two sites: half of a site's pairs begin with it."""
-        names = sum(map(text_size, shape.sites)) / shape.n_sites
-        pairs = (shape.n_sites - 1) / 2
-        asked, answered = (1, 1)
+        """Yield the letters between every two sites, of which one begins."""
+        asked = 1
+        answered = 1
         if shape.known:
-            asked, answered = letter_bytes(state.numbers, self.rounds)
-        first = map_size(shape.n_sites, pairs * (names + bytes_size(SEAL_BYTES + asked)))
-        back = map_size(shape.n_sites, pairs * (names + bytes_size(SEAL_BYTES + answered)))
-        shares = map_size(shape.n_sites, pairs * (names + 9))
+            asked, answered = letter_bytes(state.numbers, self.n_rounds)
+        first = bytes_size(SEAL_BYTES + asked)
+        back = bytes_size(SEAL_BYTES + answered)
         sizes = "letters between sites are rounded up; which sites train in a round"
 
         def compare(number: int) -> CompareUpdates:
             partners = shape.sites[1:]
             return CompareUpdates(round=number, given=state.given, agreed=bytes(32), partners=partners)
 
-        yield Ask(compare, FirstLetters(letters={}, length=1.0), up=first, times=self.rounds, bound=sizes)
-        for turn, came, sent in ((1, first, back), (2, back, 0.0)):
+        yield Ask(
+            compare,
+            FirstUpdateMessages(letters={}, length=1.0),
+            up=_to_partners(shape.sites, first, begins=True),
+            times=self.n_rounds,
+            bound=sizes,
+        )
+        for turn, came, sent in ((1, first, back + SHARE), (2, back, SHARE)):
             yield Ask(
-                PassOn(round=self.rounds, number=turn, letters={}),
+                RelayUpdateMessages(round=self.n_rounds, number=turn, letters={}),
                 PairShares(letters={}, shares={}),
-                down=came,
-                up=sent + shares,
-                times=self.rounds,
+                down=_to_partners(shape.sites, came, begins=turn == 2),
+                up=_to_partners(shape.sites, sent, begins=turn == 2),
+                times=self.n_rounds,
                 bound=sizes,
             )
 
@@ -154,9 +188,9 @@ class HyperFed(HyperFedSettings, Algorithm):
     def published(cls, **changes: Any) -> HyperFed:
         """Return the paper's setting (Section 5.1), with prototypes and weights by its own equations 5 and 11."""
         paper: dict[str, Any] = {
-            "batch": 128,
+            "batch_size": 128,
             "epochs": 5,
-            "rate": 0.3,
+            "learning_rate": 0.3,
             "head": {"name": "poincare", "slope": 0.9, "placing": "published"},
             "loss": {"name": "triplet", "margin": 3.0},
             "aggregation": {"name": "consistent", "deviations": "raw", "solver": "printed"},

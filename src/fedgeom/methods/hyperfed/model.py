@@ -51,7 +51,8 @@ class HyperFedModel(TrainedModel):
 
         ``temperature`` above 1 makes the probabilities less sure of themselves first (`softened`).
         """
-        tree, chances = self.tree, softened(self.predict_proba(X), temperature)
+        tree = self.tree
+        chances = softened(self.predict_proba(X), temperature)
         if groups:
             found: npt.NDArray[Any] = np.array(tree.nodes)[tree.nearest_node(chances)]
             return found

@@ -12,56 +12,53 @@ import numpy as np
 from fedgeom.arrays import Floats
 from fedgeom.crypto.keys import fingerprint
 from fedgeom.errors import ProtocolError, TooFewSitesError
-from fedgeom.federation.messages import Message, Names, Question
+from fedgeom.federation.messages import Names, Question
 from fedgeom.federation.plan import Ask, Plan, Shape, Steps, Sum
 from fedgeom.federation.site import answers
 from fedgeom.methods.iterative import setup
 from fedgeom.methods.iterative.messages import Masked, TrainGroup
 from fedgeom.methods.iterative.settings import Round, TableSettings
-from fedgeom.methods.iterative.setup import Agreed, Agreement, Ready
-from fedgeom.methods.iterative.training import Conversation, Group, Outcome
+from fedgeom.methods.iterative.setup import AgreedSetup, Agreement, Ready
+from fedgeom.methods.iterative.training import Group, Outcome, TrainingLoop
 from fedgeom.methods.iterative.tree import State
 from fedgeom.protocols.cohort import SiteGroups, join
 from fedgeom.protocols.names import AgreeOnNames, agree_on_names
 from fedgeom.protocols.secure_sum.messages import SumQuestion
-from fedgeom.protocols.secure_sum.rules import GroupSum, check_group_sums, own_group
+from fedgeom.protocols.secure_sum.rules import GroupDraw, GroupSum, check_group_sums, own_group
 from fedgeom.protocols.site import Contribution
 
 GroupNumber = Annotated[int, msgspec.Meta(ge=0)]
 
 
-class SumGroupColumns(SumQuestion, frozen=True, kw_only=True):
+class SumGroupColumns(
+    SumQuestion,
+    kind="train.group-columns",
+    fraction_bits=setup.FRACTION_BITS,
+    reals=True,
+    checked=True,
+    in_groups=True,
+):
     """Ask for masked sums over the columns of one group's sites."""
 
-    kind: ClassVar[str] = "train.group-columns"
     answer_reveals: ClassVar[str] = (
         "masked; with all others of its drawn group: the group's number of rows, mean and variance of each column"
     )
-    fraction_bits: ClassVar[int] = setup.FRACTION_BITS
-    reals: ClassVar[bool] = True
-    checked: ClassVar[bool] = True
-    in_groups: ClassVar[bool] = True
     group: GroupNumber
 
 
-class SumGroupRows(SumQuestion, frozen=True, kw_only=True):
+class SumGroupRows(SumQuestion, kind="train.group-rows", checked=True, in_groups=True):
     """Ask for how many rows a site has, masked among its group."""
 
-    kind: ClassVar[str] = "train.group-rows"
     answer_reveals: ClassVar[str] = "masked; with all others of its drawn group: the group's number of rows"
-    checked: ClassVar[bool] = True
-    in_groups: ClassVar[bool] = True
     group: GroupNumber
 
 
 GroupSums = Annotated[tuple[GroupSum, ...], msgspec.Meta(max_length=500)]
 
 
-class BeginGroups(Question, frozen=True, kw_only=True):
+class BeginGroups(Question, kind="train.begin-groups", answer=Ready):
     """Tell a site the classes and the groups' sums, from which it works out the common scale itself."""
 
-    kind: ClassVar[str] = "train.begin-groups"
-    answer: ClassVar[type[Message]] = Ready
     classes: Names
     columns: GroupSums = ()
     """What came of `SumGroupColumns`; empty where the site scales by itself, or not at all."""
@@ -98,32 +95,34 @@ class AgreeInGroups(Steps):
     """The plan of `agree_in_groups`; the plan receives the classes."""
 
     settings: TableSettings
-    groups: int
+    draw: GroupDraw
 
     def steps(self, shape: Shape, private: bool) -> Plan:
         """Yield how sites agree on classes, sum in each group what the scale follows from, and are told."""
         classes = yield AgreeOnNames(self.settings.classes)
         columns: list[GroupSum] = []
         rows: list[GroupSum] = []
-        for group in range(self.groups if self.settings.scale == "joint" else 0):
-            result = yield Sum(SumGroupColumns(group=group), 1 + 2 * shape.columns, bound=DRAWN)
-            columns.append(GroupSum(group=group, asked=shape.sites, result=result))
-        for group in range(self.groups if self.settings.sums_rows else 0):
-            result = yield Sum(SumGroupRows(group=group), 1, bound=DRAWN)
-            rows.append(GroupSum(group=group, asked=shape.sites, result=result))
+        groups = list(enumerate(self.draw.planned(shape.sites, shape)))
+        bound = self.draw.decides
+        for group, names in groups if self.settings.scale == "joint" else ():
+            result = yield Sum(SumGroupColumns(group=group), 1 + 2 * shape.columns, bound=bound, to=names)
+            columns.append(GroupSum(group=group, asked=names, result=result))
+        for group, names in groups if self.settings.sums_rows else ():
+            result = yield Sum(SumGroupRows(group=group), 1, bound=bound, to=names)
+            rows.append(GroupSum(group=group, asked=names, result=result))
         begin = BeginGroups(classes=classes, columns=tuple(columns), rows=tuple(rows))
-        yield Ask(begin, Ready(), bound=DRAWN)
+        yield Ask(begin, Ready(), bound=bound)
         return classes
 
 
-DRAWN = "the groups are drawn when the sites have joined"
-
-
-def agree_in_groups(groups: SiteGroups, settings: TableSettings) -> tuple[Agreed, dict[int, float]]:
+def agree_in_groups(groups: SiteGroups, settings: TableSettings) -> tuple[AgreedSetup, dict[int, float]]:
     """Agree on class names and scale, tell all sites, and return with it how many rows each group has."""
     cohort = groups.cohort
-    classes, columns = agree_on_names(cohort, settings.classes), cohort.columns
-    joint, summed, counted = settings.scale == "joint", list[GroupSum](), list[GroupSum]()
+    classes = agree_on_names(cohort, settings.classes)
+    columns = cohort.columns
+    joint = settings.scale == "joint"
+    summed = list[GroupSum]()
+    counted = list[GroupSum]()
     if joint:
         summed = groups.sum_checked(lambda number: SumGroupColumns(group=number), length=1 + 2 * columns)
     if settings.sums_rows:
@@ -131,14 +130,15 @@ def agree_in_groups(groups: SiteGroups, settings: TableSettings) -> tuple[Agreed
     begin = BeginGroups(classes=classes, columns=tuple(summed), rows=tuple(counted))
     left = [name for name in cohort.left if not any(name in groups.all[at] for at in groups.dropped)]
     ready = cohort.sites.ask(begin, of=left, expect=Ready)
-    ready.need(settings.min_sites, "that they are ready to train")
+    ready.need(cohort.min_sites, "that they are ready to train")
     cohort.lost_since(ready)
-    told, rows = hash_groups(begin), rows_of_groups(begin)
+    told = hash_groups(begin)
+    rows = rows_of_groups(begin)
     scale = setup.fixed_scale(settings.scale, columns)
     if scale is None and joint:
         scale = scale_of_groups([one.result.reals(SumGroupColumns) for one in summed])
     centre, spread = scale or (None, None)
-    return Agreed(classes, columns, centre, spread, told, sum(rows.values())), rows
+    return AgreedSetup(classes, columns, centre, spread, told, sum(rows.values())), rows
 
 
 class GroupAgreement(Agreement):
@@ -175,13 +175,14 @@ class GroupAgreement(Agreement):
         scale = self.own_scale()
         if ask.columns:
             scale = scale_of_groups([one.result.reals(SumGroupColumns) for one in ask.columns])
-        rows, own = rows_of_groups(ask), own_group(self.site)
+        rows = rows_of_groups(ask)
+        own = own_group(self.site)
         if rows and not rows.get(own, 0.0) > 0:  # there is nothing to divide by
             raise ProtocolError("this site's group was dropped; it takes no part in the training")
         return self.keep(ask.classes, *scale, rows.get(own, 0.0), hash_groups(ask))
 
 
-class GroupedConversation(Conversation):
+class GroupedTrainingLoop(TrainingLoop):
     """One run of one algorithm with `GroupMedian`."""
 
     question: type[Masked] = TrainGroup
@@ -199,9 +200,10 @@ class GroupedConversation(Conversation):
 
     def groups(self, number: int, state: State, chosen: tuple[str, ...]) -> list[Group]:
         """Return the drawn groups, as far as they can be summed; in the end all sites are given the same."""
-        if number >= self.rule.rounds:
+        if number >= self.rule.n_rounds:
             return super().groups(number, state, chosen)
-        given, found = state.select(self.rule.gives), []
+        given = state.select(self.rule.gives)
+        found = []
         for at in range(len(self.drawn.all)):
             members = self.drawn.left(at, set(chosen))
             if members:

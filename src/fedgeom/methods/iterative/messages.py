@@ -17,10 +17,9 @@ Figure = Annotated[float, msgspec.Meta(ge=-1e12, le=1e12)]
 RoundNumber = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
 
 
-class Update(Message, frozen=True, kw_only=True):
+class Update(Message, kind="train.update"):
     """What a site sends after a round of training."""
 
-    kind: ClassVar[str] = "train.update"
     reveals: ClassVar[str] = (
         "this site's trained parameters, how many rows it has, its losses and right answers on rows set aside"
     )
@@ -31,11 +30,9 @@ class Update(Message, frozen=True, kw_only=True):
     its own."""
 
 
-class TrainOpen(Question, frozen=True, kw_only=True):
+class TrainOpen(Question, kind="train.open", answer=Update):
     """Ask a site to train and to show what came of it."""
 
-    kind: ClassVar[str] = "train.open"
-    answer: ClassVar[type[Message]] = Update
     answer_reveals: ClassVar[str] = (
         "this site's trained parameters (the method looks at each site's), its number of rows, its losses and "
         "right answers on rows set aside"
@@ -48,11 +45,9 @@ class TrainOpen(Question, frozen=True, kw_only=True):
     """Sites whose rate is raised, where the terms say by how much."""
 
 
-class TrainMasked(SumQuestion, frozen=True, kw_only=True):
+class TrainMasked(SumQuestion, kind="train.masked", packed=True):
     """Ask a site to train and to add what came of it to a secure sum."""
 
-    kind: ClassVar[str] = "train.masked"
-    packed: ClassVar[bool] = True
     answer_reveals: ClassVar[str] = (
         "masked; with all others of the group: the weighted sum of trained parameters, the number of rows, the "
         "losses and right answers on rows set aside, how many parameters were cut off"
@@ -74,17 +69,14 @@ class TrainMasked(SumQuestion, frozen=True, kw_only=True):
         return self.factors
 
 
-class TrainGroup(SumQuestion, frozen=True, kw_only=True):
+class TrainGroup(SumQuestion, kind="train.group", packed=True, in_groups=True):
     """Ask a site to train and to add what came of it to the secure sum of its drawn group (`GroupMedian`)."""
 
-    kind: ClassVar[str] = "train.group"
     answer_reveals: ClassVar[str] = (
         "masked; with all others of its drawn group: the group's weighted sum of trained parameters, its number of "
         "rows, its losses and right answers on rows set aside, how many parameters were cut off. The coordinator sees "
         "the mean of each group"
     )
-    packed: ClassVar[bool] = True
-    in_groups: ClassVar[bool] = True
     round: RoundNumber
     given: Leaves
     factors: Factors
@@ -105,17 +97,13 @@ Masked = TrainMasked | TrainGroup
 """What asks for a site's masked model, among all sites or in its drawn group."""
 
 
-class Finished(Message, frozen=True, kw_only=True):
+class Finished(Message, kind="train.finished", harmless=True):
     """A site has its model."""
 
-    kind: ClassVar[str] = "train.finished"
     reveals: ClassVar[str] = "nothing: a receipt; a personal model stays at the site"
-    harmless: ClassVar[bool] = True
 
 
-class Finish(Question, frozen=True, kw_only=True):
+class Finish(Question, kind="train.finish", answer=Finished):
     """Give a site the last model; what it makes of it for itself stays there."""
 
-    kind: ClassVar[str] = "train.finish"
-    answer: ClassVar[type[Message]] = Finished
     given: Leaves

@@ -8,22 +8,20 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fedgeom.arrays import Floats
 from fedgeom.data.sites import SiteData
 from fedgeom.data.validation import Finding, check_columns, check_two_classes, label_names, unscaled
 from fedgeom.errors import InputError
-from fedgeom.federation.coordinator import Sites
+from fedgeom.federation.coordinator import Coordinator
 from fedgeom.federation.messages import LARGEST_MESSAGE
-from fedgeom.federation.method import Method, Plain
+from fedgeom.federation.method import Method
 from fedgeom.federation.model import Model
 from fedgeom.federation.plan import Ask, Plan, Shape, Sum
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.site import Site
-from fedgeom.geometry.gaussians import class_moments, length
-from fedgeom.methods.iterative.aggregation import group_places
+from fedgeom.geometry.gaussians import length
 from fedgeom.methods.moments import core
 from fedgeom.methods.moments.core import build_model, check_width, middle
-from fedgeom.methods.moments.messages import SumGroupMoments, SumMoments, TakeGroups
+from fedgeom.methods.moments.messages import SumClassMoments, SumGroupMoments, TakeGroups
 from fedgeom.methods.moments.model import MomentsModel
 from fedgeom.methods.moments.settings import MomentsSettings
 from fedgeom.methods.moments.site import MomentsSite
@@ -35,8 +33,9 @@ from fedgeom.protocols.secure_sum.rules import GroupDraw, GroupSum
 
 @dataclass(frozen=True, kw_only=True)
 class Moments(MomentsSettings, Method):
-    """Sites add up per-class counts, sums and squares; a Gaussian or a centroid per class classifies.
+    """For a quick first result with shared class names: one sum of averages and spreads of each class.
 
+    Sites add up per-class counts, sums and squares; a Gaussian or a centroid per class classifies.
     Needs the same label names everywhere (see `Hulls` when sites use their own). Works in any dimension.
     """
 
@@ -50,13 +49,14 @@ class Moments(MomentsSettings, Method):
         inside = all(bool((np.linalg.norm(site.X, axis=1) < 1).all()) for site in sites)
         return {} if inside else {"space": "euclidean"}
 
-    def check_together(self, sites: Sequence[SiteData]) -> None:
-        """Refuse sites whose tables do not fit together, before anything is sent."""
+    def check(self, sites: Sequence[SiteData], policy: Policy, seed: int = 0) -> list[Finding]:
+        """Refuse tables that do not fit together; warn of different scales where distances to centroids decide."""
         check_columns({site.name: site.shape[1] for site in sites})
         present = check_two_classes(sites)
         absent = sorted(set(self.classes or ()) - present)
         if absent and self.clip is None:  # with privacy, which labels there are is nobody's business
             raise InputError(f"labels missing everywhere: {', '.join(absent)}; leave them out of `classes`")
+        return unscaled(sites) if self.rule == "centroid" and self.space == "euclidean" else []
 
     def check_limits(self, sites: Sequence[SiteData], policy: Policy) -> None:
         """Refuse groups that would be too small, and moments that are larger than a message may be."""
@@ -73,23 +73,17 @@ class Moments(MomentsSettings, Method):
         products = 1e-9 * shape.rows * shape.columns * (shape.columns if self.squares else 1)
         draw = self.group_draw
         if draw is None:
-            result = yield Sum(SumMoments(classes=classes, curvature=self.c), size, work=products)
+            result = yield Sum(SumClassMoments(classes=classes, curvature=self.c), size, work=products)
             yield HandOut(result=result, work=products + 2e-9 * size * shape.columns)
             return
         sums = []
-        for group in range(draw.count):
+        for group, names in enumerate(draw.planned(shape.sites, shape)):
             ask = SumGroupMoments(classes=classes, curvature=self.c, group=group)
-            result = yield Sum(ask, size, work=products)
-            sums.append(GroupSum(group=group, asked=shape.sites, result=result))
-        yield Ask(
-            TakeGroups(sums=tuple(sums)), ModelTaken(), bound="the groups are drawn when the sites have joined"
-        )
+            result = yield Sum(ask, size, work=products, bound=draw.decides, to=names)
+            sums.append(GroupSum(group=group, asked=names, result=result))
+        yield Ask(TakeGroups(sums=tuple(sums)), ModelTaken(), bound=draw.decides)
 
-    def advise(self, sites: Sequence[SiteData], policy: Policy, seed: int = 0) -> list[Finding]:
-        """Warn of columns on different scales where distances to centroids decide."""
-        return unscaled(sites) if self.rule == "centroid" and self.space == "euclidean" else []
-
-    def conduct(self, sites: Sites) -> MomentsModel:
+    def conduct(self, sites: Coordinator) -> MomentsModel:
         """Hold the conversation: join, agree on names, sum, tell."""
         cohort = join(sites, self)
         classes = agree_on_names(cohort, self.classes)
@@ -98,15 +92,16 @@ class Moments(MomentsSettings, Method):
         size = length(len(classes), cohort.columns, squares=self.squares)
         if self.group_draw is not None:
             return self._in_groups(cohort, self.group_draw, classes, size)
-        result = cohort.sum_checked(SumMoments(classes=classes, curvature=self.c))
+        result = cohort.sum_checked(SumClassMoments(classes=classes, curvature=self.c))
         sites.metrics |= {"sites": len(cohort.left), "classes": len(classes), "numbers": size}
-        model = build_model(self, result.reals(SumMoments), classes, cohort.columns)
+        model = build_model(self, result.reals(SumClassMoments), classes, cohort.columns)
         return hand_out(cohort, model, result)
 
     def _conduct_private(self, cohort: Cohort, classes: tuple[str, ...]) -> MomentsModel:
         """Sum moments with noise in them, and mend what the noise made impossible."""
-        bounds, columns = core.bounds(self, len(classes), cohort.columns), cohort.columns
-        result = cohort.sum_checked(SumMoments(classes=classes, curvature=self.c))
+        bounds = core.bounds(self, len(classes), cohort.columns)
+        columns = cohort.columns
+        result = cohort.sum_checked(SumClassMoments(classes=classes, curvature=self.c))
         noise = cohort.noise(**bounds)
         cohort.sites.metrics |= {
             "sites": len(cohort.left),
@@ -119,31 +114,12 @@ class Moments(MomentsSettings, Method):
     def _in_groups(self, cohort: Cohort, draw: GroupDraw, classes: tuple[str, ...], size: int) -> MomentsModel:
         """Sum in each group, and take the middle of the groups; sites do the same from the sums that they check."""
         groups = SiteGroups(cohort, draw)
-        sums = groups.sum_checked(lambda number: SumGroupMoments(classes=classes, curvature=self.c, group=number))
+        sums = groups.sum_checked(
+            lambda number: SumGroupMoments(classes=classes, curvature=self.c, group=number), length=size
+        )
         cohort.sites.metrics |= {"sites": len(cohort.left), "classes": len(classes), "numbers": size}
         total = middle(self, [one.result.reals(SumGroupMoments) for one in sums], len(classes), cohort.columns)
         model = build_model(self, total, classes, cohort.columns)
         told = cohort.sites.ask(TakeGroups(sums=tuple(sums)), of=cohort.left, expect=ModelTaken)
         told.need(1, "that they have the model")
         return model
-
-    def plain(self, sites: Sequence[SiteData], seed: int = 0) -> Plain:
-        """Compute the same on pooled data; with privacy, what would come of it without noise."""
-        classes = self.classes or tuple(sorted({str(n) for site in sites for n in site.classes.tolist()}))
-        if self.clip is not None:
-            X, y = np.vstack([site.X for site in sites]), np.concatenate([site.y for site in sites])
-            noiseless = core.bounded_moments(X, y, classes, self, self.clip).astype(np.float64)
-            return Plain(core.private_model(self, noiseless, classes, X.shape[1], clip=self.clip, spread=0.0))
-        if self.group_draw is not None:
-            ordered = sorted(sites, key=lambda site: site.name)
-            places = group_places(self.group_draw, [site.name for site in ordered], seed)
-            sums = [self._pooled([ordered[at] for at in group], classes) for group in places]
-            total = middle(self, sums, len(classes), sites[0].shape[1])
-        else:
-            total = self._pooled(sites, classes)
-        return Plain(build_model(self, total, classes, sites[0].shape[1]))
-
-    def _pooled(self, sites: Sequence[SiteData], classes: Sequence[str]) -> Floats:
-        X = np.vstack([site.X for site in sites])
-        y = np.concatenate([site.y.astype(str) for site in sites])
-        return class_moments(X, y, classes, c=self.c, squares=self.squares)

@@ -23,10 +23,9 @@ from fedgeom.methods.iterative.messages import Leaves, RoundNumber
 from fedgeom.methods.ptopofl.settings import TopoSettings
 
 
-class Description(Message, frozen=True, kw_only=True):
+class Description(Message, kind="topo.description"):
     """The shape of a site's rows; empty arrays stand for what was not asked for."""
 
-    kind: ClassVar[str] = "topo.description"
     reveals: ClassVar[str] = "a summary of the shape of this site's rows"
     descriptor: Array
     """(48,), f8: φ_k, the numbers of Appendix B, of all rows."""
@@ -40,11 +39,9 @@ class Description(Message, frozen=True, kw_only=True):
     """The share of the spanning tree's edges that join rows of different labels."""
 
 
-class Describe(Question, frozen=True, kw_only=True):
+class Describe(Question, kind="topo.describe", answer=Description):
     """Ask for the descriptor."""
 
-    kind: ClassVar[str] = "topo.describe"
-    answer: ClassVar[type[Message]] = Description
     answer_reveals: ClassVar[str] = (
         "the shape of this site's rows (where the terms say activations: of what an untrained network makes of them), "
         "not hidden from the coordinator: 48 numbers (Betti curves, entropies, amplitudes and counts of H0 and H1), "
@@ -54,11 +51,9 @@ class Describe(Question, frozen=True, kw_only=True):
     round: RoundNumber
 
 
-class DescribeActivations(Question, frozen=True, kw_only=True):
+class DescribeActivations(Question, kind="topo.describe.activations", answer=Description):
     """Give a site the joint model and ask for the shape of what its body makes of the rows."""
 
-    kind: ClassVar[str] = "topo.describe.activations"
-    answer: ClassVar[type[Message]] = Description
     answer_reveals: ClassVar[str] = (
         "the shape of this site's activations, not hidden from the coordinator: 48 numbers as of rows, but of a "
         "function of the rows that the coordinator chose with the model it gave; a trained one tells classes apart, so "
@@ -70,11 +65,9 @@ class DescribeActivations(Question, frozen=True, kw_only=True):
     """A hash of the classes and the scale that all sites were told (`Agreed.hash`)."""
 
 
-class DescribePrivately(Question, frozen=True, kw_only=True):
+class DescribePrivately(Question, kind="topo.describe.private", answer=Description):
     """Ask for a differentially private descriptor."""
 
-    kind: ClassVar[str] = "topo.describe.private"
-    answer: ClassVar[type[Message]] = Description
     answer_reveals: ClassVar[str] = (
         "48 numbers on the shape of this site's rows with noise: (ε, δ)-differentially private for one row, with the "
         "ε and δ of the run's terms"
@@ -100,10 +93,10 @@ def describe_rows(
     ``rng`` gives the same generator anew for each part.
     """
     options: dict[str, Any] = {
-        "points": method.points,
+        "points": method.n_points,
         "scale": "unit box" if method.unit_box else "none",
         "size_free": method.size_free,
-        "repeats": method.repeats,
+        "repeats": method.n_repeats,
     }
     whole = by_class = NONE
     if method.by_rows:
@@ -112,8 +105,9 @@ def describe_rows(
         by_class = Array.of(class_descriptors(X, y.astype(str), classes, rng=rng(), **options))
     h0 = h1 = NOTHING
     if method.cluster_by == "diagrams":
-        cloud = rips_diagrams(X[subsample(len(X), method.points, rng())])
-        h0, h1 = Array.of(cloud.h0), Array.of(cloud.h1)
+        cloud = rips_diagrams(X[subsample(len(X), method.n_points, rng())])
+        h0 = Array.of(cloud.h0)
+        h1 = Array.of(cloud.h1)
     merges = mixed_merge_share(X, y.astype(str)) if method.trust == "merges" else 0.0
     return Description(descriptor=whole, by_class=by_class, h0=h0, h1=h1, merges=merges)
 
@@ -136,7 +130,7 @@ def judge_shapes(method: TopoSettings, given: Sequence[Description], clusters: I
     seen = phi["by_class" if method.cluster_by == "classes" else "descriptor"]
     new = close = z = None
     if method.cluster_by == "diagrams":
-        shapes = [Diagrams(one.h0.numpy(), one.h1.numpy(), method.points) for one in given]
+        shapes = [Diagrams(one.h0.numpy(), one.h1.numpy(), method.n_points) for one in given]
         new = cluster_by_distance(method, site_distance_matrix(shapes))
         close = diagram_closeness(shapes, new, method.temperature) if method.closeness else None
     elif method.cluster_by in ("topology", "classes"):
@@ -155,8 +149,8 @@ def judge_shapes(method: TopoSettings, given: Sequence[Description], clusters: I
 
 def cluster_by_distance(method: TopoSettings, distances: Floats) -> Ints:
     """Return the sites' clusters by their distances, (sites, sites), f8; where sums hide sites, none is small."""
-    wanted = method.clusters if method.clusters is None else min(method.clusters, len(distances))
-    labels = topology.cluster_sites(distances, wanted, most=min(method.most_clusters, len(distances)))
+    wanted = method.n_clusters if method.n_clusters is None else min(method.n_clusters, len(distances))
+    labels = topology.cluster_sites(distances, wanted, most=min(method.max_clusters, len(distances)))
     return merge_small(labels, distances, method.least_cluster) if method.masked else labels
 
 

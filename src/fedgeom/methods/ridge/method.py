@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fedgeom.data.sites import SiteData
-from fedgeom.data.validation import check_columns, check_two_classes
+from fedgeom.data.validation import Finding, check_columns, check_two_classes
 from fedgeom.errors import InputError
-from fedgeom.federation.coordinator import Sites
+from fedgeom.federation.coordinator import Coordinator
 from fedgeom.federation.messages import Array
-from fedgeom.federation.method import Method, Plain
+from fedgeom.federation.method import Method
 from fedgeom.federation.model import Model
 from fedgeom.federation.plan import Ask, Plan, Shape, Sum
 from fedgeom.federation.policy import Policy
@@ -25,34 +25,34 @@ from fedgeom.methods.ridge.features import check_widths
 from fedgeom.methods.ridge.messages import (
     CheckPart,
     CountPatches,
-    Settle,
     SolutionTaken,
     SumBounded,
+    SumCalibration,
     SumClusters,
-    SumColumns,
-    SumEvidence,
     SumGram,
     SumPatches,
-    SumSurprise,
+    SumPersonalEvidence,
+    SumRidgeColumns,
+    TakePersonalEvidence,
     TakeSolution,
 )
 from fedgeom.methods.ridge.model import RidgeModel
 from fedgeom.methods.ridge.personal import STRENGTHS
-from fedgeom.methods.ridge.plain import pooled_ridge
 from fedgeom.methods.ridge.settings import RidgeSettings
 from fedgeom.methods.ridge.site import RidgeSite, too_few_rows
-from fedgeom.methods.ridge.statistics import FeatureProblem, Fit, Statistics, gram_bits, gram_parts, made_by
+from fedgeom.methods.ridge.statistics import FeatureFit, FeatureProblem, Statistics, gram_bits, gram_parts, made_by
 from fedgeom.protocols.cohort import Cohort, join
 from fedgeom.protocols.fixed_point import from_fixed
 from fedgeom.protocols.model_delivery import HandOut, hand_out
 from fedgeom.protocols.names import AgreeOnNames, agree_on_names
-from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
+from fedgeom.protocols.secure_sum.messages import SumResult
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ridge(RidgeSettings, Method):
-    """Sites add up products of features; one linear system gives what ridge on all rows in one place would give.
+    """For tables or images with shared class names: the model of all rows in one place, quickly.
 
+    Sites add up products of features; one linear system gives what ridge on all rows in one place would give.
     How rows are spread over the sites makes no difference. Needs the same label names everywhere. Tables: "linear",
     "fourier" or "binned" features; images: ``Ridge(features="conv", shape=(28, 28, 1))`` on rows of their cells.
     """
@@ -61,7 +61,7 @@ class Ridge(RidgeSettings, Method):
     site: ClassVar[type[Site[Any]]] = RidgeSite
     model_type: ClassVar[type[Model]] = RidgeModel
 
-    def check_together(self, sites: Sequence[SiteData]) -> None:
+    def check(self, sites: Sequence[SiteData], policy: Policy, seed: int = 0) -> list[Finding]:
         """Refuse sites whose tables do not fit together, before anything is sent."""
         check_columns({site.name: site.shape[1] for site in sites})
         present = check_two_classes(sites)
@@ -69,6 +69,7 @@ class Ridge(RidgeSettings, Method):
         absent = sorted(set(self.classes or ()) - present)
         if absent and privacy_of(self) is None:
             raise InputError(f"labels missing everywhere: {', '.join(absent)}; leave them out of `classes`")
+        return []
 
     def check_limits(self, sites: Sequence[SiteData], policy: Policy) -> None:
         """Refuse more features than the policy allows for the rows of all sites."""
@@ -104,32 +105,37 @@ class Ridge(RidgeSettings, Method):
             check = CheckPart(number=number, result=one)
             yield Ask(check, SolutionTaken(), work=3.2e-8 * one.total.shape[0])
         scored = 1e-9 * shape.rows * width * count
-        result = yield Sum(SumSurprise(), len(TEMPERATURES), work=scored)
-        evidence = (yield Sum(SumEvidence(), len(STRENGTHS) + 1)) if self.personal else None
+        result = yield Sum(SumCalibration(), len(TEMPERATURES), work=scored)
+        evidence = (yield Sum(SumPersonalEvidence(), len(STRENGTHS) + 1)) if self.personal else None
         yield HandOut(result=result, work=scored)
         if evidence is not None:
-            yield Ask(Settle(evidence=evidence), SolutionTaken())
+            yield Ask(TakePersonalEvidence(evidence=evidence), SolutionTaken())
 
     def _plan_features(self, problem: FeatureProblem, classes: tuple[str, ...]) -> Plan:
         """Yield the sums that features are made from; return the last."""
         cells = problem.cells
-        last = yield Sum(SumColumns(classes=classes), 2 * (problem.classes + 2 * problem.columns))
+        last = yield Sum(SumRidgeColumns(classes=classes), 2 * (problem.classes + 2 * problem.columns))
         if self.conv is not None:
             last = yield Sum(SumPatches(last=last), 1 + cells + cells * (cells + 1) // 2)
-            for _ in range(self.conv.rounds):
-                last = yield Sum(CountPatches(last=last), 2 * self.conv.filters)
+            for _ in range(self.conv.n_rounds):
+                last = yield Sum(CountPatches(last=last), 2 * self.conv.n_filters)
                 few = "clusters of few patches are not summed"
-                last = yield Sum(SumClusters(last=last), self.conv.filters * cells, bound=few)
+                last = yield Sum(SumClusters(last=last), self.conv.n_filters * cells, bound=few)
         return last
 
-    def conduct(self, sites: Sites) -> RidgeModel:
+    def conduct(self, sites: Coordinator) -> RidgeModel:
         """Hold the conversation: join, agree on names, make features, sum, solve, let the sites check, calibrate."""
         cohort = join(sites, self)
         classes = agree_on_names(cohort, self.classes)
         if privacy_of(self) is not None:
             return self._conduct_private(cohort, classes)
         plan = FeatureProblem(self, sites.seed, cohort.class_floors, cohort.columns, len(classes))
-        fit, last = self._learn(cohort, plan, classes)
+        fit = FeatureFit()
+        last = cohort.sum_checked(SumRidgeColumns(classes=classes), length=fit.length(plan))
+        fit.take(last.total.numpy(), plan)
+        for kind in self._patch_sums():
+            last = cohort.sum_checked(kind(last=last), length=fit.length(plan))
+            fit.take(last.total.numpy(), plan)
         parts = gram_parts(self, plan.width, plan.classes)
         asked = [SumGram(last=last, classes=classes, part=part) for part in range(len(parts))]
         results = cohort.sum_parts(asked)
@@ -137,9 +143,9 @@ class Ridge(RidgeSettings, Method):
         vectors = [from_fixed(one.total.view(), fraction_bits=bits) for one in results]
         found = solve(vectors, parts, plan.width, plan.classes, self.alpha)
         self._show(cohort, found, results)
-        result = cohort.sum_checked(SumSurprise())
-        temperature = TEMPERATURES[int(np.argmin(result.reals(SumSurprise)))]
-        evidence = cohort.sum_checked(SumEvidence()) if self.personal else None
+        result = cohort.sum_checked(SumCalibration())
+        temperature = TEMPERATURES[int(np.argmin(result.reals(SumCalibration)))]
+        evidence = cohort.sum_checked(SumPersonalEvidence()) if self.personal else None
         sites.metrics |= {
             "sites": len(cohort.left),
             "classes": len(classes),
@@ -175,31 +181,20 @@ class Ridge(RidgeSettings, Method):
     def _settle(self, cohort: Cohort, model: RidgeModel, evidence: SumResult | None) -> RidgeModel:
         """Give the sites everybody's evidence on personal models, where there is any; return the joint model."""
         if evidence is not None:
-            told = cohort.sites.ask(Settle(evidence=evidence), of=cohort.left, expect=SolutionTaken)
+            told = cohort.sites.ask(TakePersonalEvidence(evidence=evidence), of=cohort.left, expect=SolutionTaken)
             cohort.lost_since(told)
-            right = evidence.reals(SumEvidence)
+            right = evidence.reals(SumPersonalEvidence)
             rates = dict(
                 zip(map(str, STRENGTHS), (right[:-1] / max(right[-1], 1.0)).round(4).tolist(), strict=True)
             )
             cohort.sites.metrics["right when left out, by strength"] = rates
         return model
 
-    def _learn(self, cohort: Cohort, plan: FeatureProblem, classes: tuple[str, ...]) -> tuple[Fit, SumResult]:
-        """Have the sites add up what the features are made from; return it, and the last sum."""
-        fit = Fit()
-
-        def take(question: SumQuestion) -> SumResult:
-            found = cohort.sum_checked(question, length=fit.length(plan))
-            fit.take(found.total.numpy(), plan)
-            return found
-
-        last = take(SumColumns(classes=classes))
-        if self.conv is not None:
-            last = take(SumPatches(last=last))
-            for _ in range(self.conv.rounds):
-                last = take(CountPatches(last=last))
-                last = take(SumClusters(last=last))
-        return fit, last
+    def _patch_sums(self) -> list[type[SumPatches | CountPatches | SumClusters]]:
+        """Return the questions for sums that features of images are made from, each after the one before."""
+        if self.conv is None:
+            return []
+        return [SumPatches, *(CountPatches, SumClusters) * self.conv.n_rounds]
 
     def _show(self, cohort: Cohort, found: Solution, results: Sequence[SumResult]) -> None:
         """Give the sites the solution, and then the sums, part by part, with which they check it."""
@@ -209,9 +204,3 @@ class Ridge(RidgeSettings, Method):
             told = cohort.sites.ask(question, of=cohort.left, expect=SolutionTaken)
             told.need(cohort.min_sites, "that they have looked at the solution")
             cohort.lost_since(told)
-
-    def plain(self, sites: Sequence[SiteData], seed: int = 0) -> Plain:
-        """Compute the same on pooled data."""
-        if privacy_of(self) is not None:
-            raise InputError("the plain twin adds no noise; for a run with privacy use fedgeom.run")
-        return Plain(*pooled_ridge(self, sites, seed))

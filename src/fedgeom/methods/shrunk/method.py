@@ -8,40 +8,36 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fedgeom.arrays import Floats
 from fedgeom.data.sites import SiteData
-from fedgeom.federation.coordinator import Sites
-from fedgeom.federation.method import Method, Plain
+from fedgeom.data.validation import Finding
+from fedgeom.federation.coordinator import Coordinator
+from fedgeom.federation.method import Method
 from fedgeom.federation.model import Model
 from fedgeom.federation.plan import Ask, Plan, Shape, Sum
+from fedgeom.federation.policy import Policy
 from fedgeom.federation.site import Site
 from fedgeom.methods.iterative.messages import Finished
-from fedgeom.methods.iterative.plain import scales
-from fedgeom.methods.iterative.setup import AgreeOnScale, agree, check_together, label_indices
+from fedgeom.methods.iterative.setup import AgreeOnScale, agree, check_together
 from fedgeom.methods.shrunk.core import (
     Descent,
-    Evidence,
+    RankingEvidence,
     ShrunkModel,
     Terms,
     as_model,
-    descend,
     evidence_length,
-    gather_all,
-    site_terms,
     terms_length,
-    told_apart,
 )
-from fedgeom.methods.shrunk.messages import Settle, SumEvidence, SumTerms
+from fedgeom.methods.shrunk.messages import SumRankingEvidence, SumTerms, TakeRankingEvidence
 from fedgeom.methods.shrunk.settings import ShrunkSettings
-from fedgeom.methods.shrunk.site import ShrunkSite, fold_of, joint_model, own_model, ridges_of
+from fedgeom.methods.shrunk.site import ShrunkSite, joint_model, ridges_of
 from fedgeom.protocols.cohort import join
-from fedgeom.protocols.fixed_point import fixed_sum
 
 
 @dataclass(frozen=True, kw_only=True)
 class Shrunk(ShrunkSettings, Method):
-    """Logistic regression with a joint direction, personal models around it, and a shared choice.
+    """For small sites whose patients differ: a logistic regression for each that leans on a joint one.
 
+    Logistic regression with a joint direction, personal models around it, and a shared choice.
     Joint: w = argmin Σ_k ℓ_k(w) + α/2·‖w‖², ℓ_k with the site's own intercept. Personal: argmin ℓ_k(v) + λ/2·‖v − w‖².
     More than two classes: each against all others, in the same sums.
     How much to regularise (α) and how far to go one's own way (λ) is decided by cross-validation; the sites add up
@@ -52,10 +48,11 @@ class Shrunk(ShrunkSettings, Method):
     site: ClassVar[type[Site[Any]]] = ShrunkSite
     model_type: ClassVar[type[Model]] = ShrunkModel
 
-    def check_together(self, sites: Sequence[SiteData]) -> None:
+    def check(self, sites: Sequence[SiteData], policy: Policy, seed: int = 0) -> list[Finding]:
         """Refuse tables that do not fit together, or are too wide."""
         check_together(sites, self.classes)
         self.check_shape(self._count(sites), sites[0].shape[1])
+        return []
 
     def _count(self, sites: Sequence[SiteData]) -> int:
         return len({str(name) for site in sites for name in site.classes.tolist()} | set(self.classes or ()))
@@ -65,29 +62,31 @@ class Shrunk(ShrunkSettings, Method):
         classes = yield AgreeOnScale(self)
         stack = self.stack(len(classes))
         last: Any = None
-        for _ in range(self.rounds):
+        for _ in range(self.n_rounds):
             last = yield Sum(SumTerms(last=last, agreed=bytes(32)), terms_length(stack, shape.columns))
         size = evidence_length(len(self.ridges), len(self.strengths))
-        ask = SumEvidence(last=last, agreed=bytes(32))
+        ask = SumRankingEvidence(last=last, agreed=bytes(32))
         evidence = yield Sum(ask, stack[0] // len(self.ridges) * size)
-        yield Ask(Settle(evidence=evidence, agreed=bytes(32)), Finished())
+        yield Ask(TakeRankingEvidence(evidence=evidence, agreed=bytes(32)), Finished())
 
-    def conduct(self, sites: Sites) -> ShrunkModel:
+    def conduct(self, sites: Coordinator) -> ShrunkModel:
         """Hold the conversation: join, agree on classes and scale, sum terms and evidence, let the sites settle."""
         cohort = join(sites, self)
         agreed = agree(cohort, self)
         self.check_shape(len(agreed.classes), agreed.columns)
         classes = len(agreed.classes)
         stack = self.stack(classes)
-        state, last = Descent.start(*stack, agreed.columns), None
-        for _ in range(self.rounds):
+        state = Descent.start(*stack, agreed.columns)
+        last = None
+        for _ in range(self.n_rounds):
             last = cohort.sum_checked(SumTerms(last=last, agreed=agreed.hash))
             state.take(Terms.read(last.reals(SumTerms), stack, agreed.columns), ridges_of(self, stack))
         assert last is not None  # there is a round at least
-        directions, size = state.good.numpy(), (len(self.ridges), len(self.strengths))
-        result = cohort.sum_checked(SumEvidence(last=last, agreed=agreed.hash))
-        sites.ask(Settle(evidence=result, agreed=agreed.hash), of=cohort.left, expect=Finished)
-        evidence = Evidence.read_all(result.reals(SumEvidence), *size)
+        directions = state.good.numpy()
+        size = (len(self.ridges), len(self.strengths))
+        result = cohort.sum_checked(SumRankingEvidence(last=last, agreed=agreed.hash))
+        sites.ask(TakeRankingEvidence(evidence=result, agreed=agreed.hash), of=cohort.left, expect=Finished)
+        evidence = RankingEvidence.read_all(result.reals(SumRankingEvidence), *size)
         w, b, weights = joint_model(self, directions[:, -1], evidence)
         together = weights.mean(axis=0)
         best = np.unravel_index(int(np.argmax(together)), together.shape)
@@ -101,36 +100,3 @@ class Shrunk(ShrunkSettings, Method):
             "its strength": float(self.strengths[best[1]]),
         }
         return as_model(agreed.classes, w, b, agreed.centre, agreed.spread)
-
-    def plain(self, sites: Sequence[SiteData], seed: int = 0) -> Plain:
-        """Compute what a run yields when no site is lost, without messages."""
-        ordered = sorted(sites, key=lambda site: site.name)
-        names = self.classes or tuple(sorted({str(label) for site in sites for label in site.classes.tolist()}))
-        self.check_shape(len(names), ordered[0].shape[1])
-        scale = scales(self, ordered)
-        everyone = []
-        for site, (centre, spread) in zip(ordered, scale, strict=True):
-            y = label_indices(site.y, names)
-            fold = fold_of(y, self.folds, seed, site.name)
-            everyone.append(((site.X - centre) / spread, told_apart(y, len(names)), fold))
-        columns, stack = ordered[0].shape[1], self.stack(len(names))
-
-        def summed(directions: Floats) -> Terms:
-            flat = [site_terms(X, told, fold, directions).flat() for X, told, fold in everyone]
-            return Terms.read(fixed_sum(flat, fraction_bits=SumTerms.fraction_bits), stack, columns)
-
-        directions = descend(summed, ridges_of(self, stack), stack[1], columns, self.rounds)
-        found = [gather_all(X, told, fold, directions, self.strengths) for X, told, fold in everyone]
-        flat = [np.concatenate([one.flat() for one in mine]) for mine, _ in found]
-        total = fixed_sum(flat, fraction_bits=SumEvidence.fraction_bits)
-        everybody = Evidence.read_all(total, len(self.ridges), len(self.strengths))
-        w, b, _ = joint_model(self, directions[:, -1], everybody)
-        joint: tuple[Any, Any] = scale[0] if self.scale != "site" else (None, None)
-        local = {}
-        for at, site in enumerate(ordered):
-            (X, told, _), (evidence, spread) = everyone[at], found[at]
-            own, c = own_model(self, X, told, directions[:, -1], evidence, everybody, spread)
-            centre, deviation = scale[at]
-            mine = {"model": np.concatenate([c, own.ravel()]), "centre": centre, "spread": deviation}
-            local[site.name] = mine | {"classes": list(names)}
-        return Plain(as_model(names, w, b, *joint), local)

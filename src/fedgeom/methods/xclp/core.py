@@ -26,22 +26,6 @@ from fedgeom.data.validation import Collector, check_class_sizes, check_finite, 
 from fedgeom.errors import InputError
 from fedgeom.federation.policy import Policy
 
-__all___scores = [
-    "ABSTAIN",
-    "GRID",
-    "class_weights",
-    "code_confidence",
-    "confidence_level",
-    "is_labelled",
-    "keep_known",
-    "label_text",
-    "labels_and_confidence",
-    "normalise_classes",
-    "one_hot",
-    "shares",
-]
-
-
 ABSTAIN = -1
 """The label of a row that no label reaches."""
 
@@ -202,7 +186,8 @@ def base_shares(counts: ArrayLike) -> Floats:
     n = np.asarray(counts, np.float64)
     if n.ndim != 1 or not n.size or (n < 0).any():
         raise InputError(f"class counts {n.tolist()} given; wanted a number of at least 0 for each class")
-    C, N = n.size, n.sum()
+    C = n.size
+    N = n.sum()
     if N == 0 or C == 1:
         return np.full(C, 1.0 / C)
     distance = float(np.sum((n - N / C) ** 2) / (N / C))
@@ -305,7 +290,8 @@ def site_prior(
     itself; "em-unchecked": that also at sites without labels, where nothing can speak against it; "own": labels
     only; "none": as everywhere.
     """
-    totals, codes = np.asarray(counts, np.float64), np.asarray(y, np.int64)
+    totals = np.asarray(counts, np.float64)
+    codes = np.asarray(y, np.int64)
     base = base_shares(totals)
     if kind == "none":
         return SitePrior(totals, base, 0.0, sharpening)
@@ -386,7 +372,8 @@ def label_numbers(y: ArrayLike, names: Sequence[Any]) -> Ints:
     y (n,); returns (n,), whole numbers.
     """
     given = np.asarray(y, object) if isinstance(y, (list, tuple)) else np.asarray(y)
-    there, place = is_labelled(given), {label_text(name): i for i, name in enumerate(names)}
+    there = is_labelled(given)
+    place = {label_text(name): i for i, name in enumerate(names)}
     words = [
         label_text(label) if known else "" for label, known in zip(given.tolist(), there.tolist(), strict=True)
     ]
@@ -398,7 +385,8 @@ def label_numbers(y: ArrayLike, names: Sequence[Any]) -> Ints:
 
 def check_sparse_labels(data: SiteData, classes: Sequence[str] | None, policy: Policy) -> None:
     """Refuse a table of which some rows have labels: cells that are no numbers, unknown words, classes too small."""
-    faults, counts = Collector(data.name), own_label_counts(data.y)
+    faults = Collector(data.name)
+    counts = own_label_counts(data.y)
     with faults.take():
         check_finite(data)
     with faults.take():
@@ -446,18 +434,6 @@ def finish(Z: Floats, setting: Setting, counts: Floats, prior: SitePrior | None)
         scores = normalise_classes(Z, counts) if setting.classes == "to sum one" else Z
     codes, confidence = labels_and_confidence(scores)
     return Labelled(codes, confidence, scores, prior)
-
-
-def rescale_confidence(found: Labelled, joint: tuple[int, Floats] | None, known: Ints) -> Labelled:
-    """Label and weigh rows as the reference code does, by the largest confidence of all sites and the labels' counts.
-
-    joint: a number and (classes,), f8; None: rows stay as they are. known (rows,): the label of those that have one,
-    which they keep, else -1.
-    """
-    if joint is None:
-        return found
-    confidence = code_confidence(found.scores, *joint, known)
-    return replace(found, codes=keep_known(found.codes, known), confidence=confidence)
 
 
 def shared_seed(seed: bytes | int) -> bytes:

@@ -3,26 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from fedgeom.crypto.keys import fingerprint
+from fedgeom.crypto.keys import SEAL_BYTES, fingerprint
 from fedgeom.crypto.masks import KeyStream
-from fedgeom.data.sites import SiteData
-from fedgeom.data.validation import FaultsError, fault
 from fedgeom.errors import InputError, ProtocolError
-from fedgeom.federation.messages import Array
+from fedgeom.federation.messages import Array, Message, Question
+from fedgeom.federation.plan import (
+    Ask,
+    Plan,
+    Shape,
+    Steps,
+    array_size,
+    bytes_size,
+    map_header,
+    map_size,
+    number_size,
+    text_size,
+)
 from fedgeom.federation.site import answers
 from fedgeom.memo import memoize
 from fedgeom.methods.xclp.core import is_labelled, shared_seed
 from fedgeom.methods.xclp.labels import XclpPart
-from fedgeom.methods.xclp.messages import Begin, CountRows, FirstLetters, Hashing, PairLetters, PassOn, Rows
-from fedgeom.methods.xclp.settings import XclpSettings
+from fedgeom.methods.xclp.messages import (
+    BeginComparison,
+    CountRows,
+    FirstRowMessages,
+    Hashing,
+    PairLetters,
+    RelayRowMessages,
+    Rows,
+)
+from fedgeom.methods.xclp.settings import Comparison, XclpSettings
 from fedgeom.protocols.cohort import Cohort
-from fedgeom.protocols.hamming import PackedBits, Variant, open_shares, plain_distances, variant
+from fedgeom.protocols.hamming import OpenDistances, PackedBits, Variant, open_shares, plain_distances, variant
 from fedgeom.protocols.pairwise import asks_first, deliver, open_from, seal_for
 from fedgeom.protocols.secure_sum.rules import drawn_groups, own_group
 
@@ -49,7 +68,8 @@ def _pair_turns(comparison: str, bits: int, me: str, mine: int, partner: str, th
     At turn 0 a site writes its first letters; at turn n it reads letters and answers each with the next one, or with
     its share.
     """
-    first, turns = asks_first(me, partner), Turns()
+    first = asks_first(me, partner)
+    turns = Turns()
     letters = _letter_sizes(comparison, *((mine, theirs) if first else (theirs, mine)), bits)
     for number, size in enumerate(letters):
         by_me = first == (number % 2 == 0)  # the two of them write in turn
@@ -117,56 +137,170 @@ def _fits(wave: Mapping[str, Sequence[str]], load: Mapping[str, Turns], more: Ma
     )
 
 
-def sizes_over_pairs(settings: XclpSettings, sites: Sequence[SiteData]) -> dict[str, int]:
-    """Return the bytes of the largest message that each site writes or reads when all rows are compared, about.
-
-    Within groups, whose draw is not known beforehand, at most those of a site among the largest of the others.
-    """
-    if settings.groups is None:
-        return _sizes_together(settings, sites, sites)
-    largest, most = sorted(sites, key=len, reverse=True), -(-len(sites) // settings.groups)
-    needed: dict[str, int] = {}
-    for site in sites:
-        others = [one for one in largest if one is not site][: most - 1]
-        needed |= _sizes_together(settings, [site, *others], [site])
-    return needed
+PAIRED = 64
+"""Of more sites, where nobody has their tables, waves are reckoned and not dealt out pair by pair."""
+PAIR_SECONDS: Mapping[Comparison, float] = {
+    "bfv": 2e-8,
+    "lattice": 1e-8,
+    "ot": 1e-8,
+    "paillier": 5e-7,
+    "paillier-unpacked": 5e-5,
+}
+"""Seconds that each of two sites computes for a bit of two rows."""
 
 
-def _sizes_together(
-    settings: XclpSettings, sites: Sequence[SiteData], wanted_of: Sequence[SiteData]
-) -> dict[str, int]:
-    """Return the bytes of some sites' largest messages when the rows of all of ``sites`` are compared, about."""
-    rows = {site.name: len(site) for site in sites}
-    needed, waves = {}, plan_waves(settings.hamming, settings.bits, rows)
-    for site in wanted_of:
-        wanted = len(site) if settings.hide_labelled else int(np.sum(is_labelled(site.y)))
-        needed[site.name] = 4 * sum(rows.values()) * wanted + _FRAME
-        for number, wave in enumerate(waves):
-            some = {name: rows[name] for name in (site.name, *wave.get(site.name, ()))}
-            compared = largest_message(settings.hamming, settings.bits, site.name, some, own=number == 0)
-            needed[site.name] = max(needed[site.name], compared)
-    return needed
-
-
-def check_message_sizes(settings: XclpSettings, sites: Sequence[SiteData], most: int) -> None:
-    """Refuse a run that would lose sites to their limit of the size of a message, saying what to do instead."""
-    if settings.graph != "pairs":
-        return
-    large = {name: size for name, size in sizes_over_pairs(settings, sites).items() if size > most}
-    if not large:
-        return
-    shown = ", ".join(f"{name!r} {size:,} bytes" for name, size in list(large.items())[:8])
-    more = f" and {len(large) - 8} more" if len(large) > 8 else ""
-    enough = -(-max(large.values()) // 2**20) * 2**20
-    what = (
-        f"{len(large)} of {len(sites)} sites would be lost: comparing all rows takes messages of {shown}{more}, and "
-        f"the policy has max_message_bytes = {most:,}"
+def smaller_messages(settings: XclpSettings) -> str:
+    """Say what makes the messages of a comparison smaller."""
+    return (
+        f'take graph="anchors", whose messages do not grow with the rows; or fewer hash_bits than '
+        f"{settings.hash_bits:,}, or fewer rows, or groups of sites (n_groups)"
     )
-    remedy = (
-        f'take graph="anchors", whose messages do not grow with the rows; or fewer bits than {settings.bits:,}, or '
-        f"fewer rows, or groups of sites (groups); or allow max_message_bytes = {enough:,}"
-    )
-    raise FaultsError([fault(what, remedy, topic="size")])
+
+
+class Turn(NamedTuple):
+    """What a site reads and writes at one turn with one partner, in bytes; 0 for nothing."""
+
+    read: int
+    """The partner's letter."""
+    written: int
+    """The letter to it."""
+    share: int
+    """The share of the distances, for the coordinator."""
+
+
+def turns_of(comparison: str, bits: int, me: str, mine: int, partner: str, theirs: int) -> list[Turn]:
+    """Return a site's turns with one partner, to the byte (`_pair_turns` has room for frames)."""
+    first = asks_first(me, partner)
+    both = (mine, theirs) if first else (theirs, mine)
+    letters = [SEAL_BYTES + size for size in _letter_sizes(comparison, *both, bits)]
+    last = len(letters) if first else len(letters) - 1
+    found = []
+    for turn in range(len(letters) + 1):
+        here = first == (turn % 2 == 0)  # the two of them write in turn
+        read = letters[turn - 1] if here and turn else 0
+        written = letters[turn] if here and turn < len(letters) else 0
+        found.append(Turn(read, written, array_size("u2", *both) if turn == last else 0))
+    return found
+
+
+@dataclass(frozen=True)
+class Comparisons(Steps):
+    """The plan of `compare`: letters and shares of every two sites, wave after wave."""
+
+    settings: XclpSettings
+    rows: Mapping[str, int]
+    """How many rows each of the sites has that are compared; 0: unknown."""
+    round: int = 0
+    bound: str = ""
+    """What decides it, where the sites' tables are not known."""
+
+    def steps(self, shape: Shape, private: bool) -> Plan:
+        """Yield the questions of all waves; where rows are not known, those of one, without letters."""
+        if not all(self.rows.values()):
+            yield self._begin(shape)
+            for number in range(variant(self.settings.hamming).passes):
+                yield self._pass_on(shape, number + 1)
+        elif self.bound and len(self.rows) > PAIRED:
+            yield from self._reckoned(shape)
+        else:
+            yield from self._dealt(shape)
+
+    def _dealt(self, shape: Shape) -> Plan:
+        """Yield the questions as pairs are dealt to waves."""
+        rows = self.rows
+        how = self.settings.hamming, self.settings.hash_bits
+        for number, wave in enumerate(plan_waves(*how, rows)):
+            turns = {
+                me: {you: turns_of(*how, me, rows[me], you, rows[you]) for you in partners}
+                for me, partners in wave.items()
+            }
+            pairs = sum(rows[me] * rows[you] for me, partners in wave.items() for you in partners)
+            yield replace(
+                self._begin(shape, number),
+                to=tuple(wave),
+                down={me: self._told(me, partners) for me, partners in wave.items()},
+                up={me: _entries(turns[me], 0, "written") + self._own(me, number) for me in wave},
+                work=self._seconds(pairs / len(wave)),
+            )
+            for turn in range(1, variant(how[0]).passes + 1):
+                to = tuple(me for me in wave if any(one[turn].read for one in turns[me].values()))
+                yield replace(
+                    self._pass_on(shape, turn, number),
+                    to=to,
+                    down={me: _entries(turns[me], turn, "read") for me in to},
+                    up={
+                        me: _entries(turns[me], turn, "written") + _entries(turns[me], turn, "share") for me in to
+                    },
+                )
+
+    def _reckoned(self, shape: Shape) -> Plan:
+        """Yield at most what so many sites exchange: as if each wrote every letter of its comparisons."""
+        most = max(self.rows.values())
+        others = len(self.rows) - 1
+        letters = [
+            SEAL_BYTES + size for size in _letter_sizes(self.settings.hamming, most, most, self.settings.hash_bits)
+        ]
+        name = max(map(text_size, self.rows))
+        entries = [name + bytes_size(size) for size in letters]
+        share = name + array_size("u2", most, most)
+        together = max(1, min(others, WAVE_BYTES // max(*letters, 2 * most**2)))
+        waves = -(-others // together)
+        partners = others / waves
+        header = map_header(others)
+        own = array_size("u2", most * (most - 1) // 2) / waves
+        yield replace(
+            self._begin(shape),
+            times=waves,
+            down=2 * header + others * (name + number_size(most)) + partners * name,
+            up=header + partners * entries[0] + own,
+            work=self._seconds(partners * most**2),
+        )
+        for turn in range(1, len(letters) + 1):
+            written = entries[turn] if turn < len(letters) else 0
+            shared = share if turn >= len(letters) - 1 else 0
+            yield replace(
+                self._pass_on(shape, turn),
+                times=waves,
+                down=header + partners * entries[turn - 1],
+                up=2 * header + partners * (written + shared),
+            )
+
+    def _begin(self, shape: Shape, wave: int = 0) -> Ask:
+        hashing = hashing_of(self.settings, shape.seed)
+        question = BeginComparison(hashing=hashing, partners={}, wave=wave, round=self.round)
+        return self._asked(question, FirstRowMessages(letters={}, own=Array.of(np.zeros(0, np.uint16))))
+
+    def _pass_on(self, shape: Shape, number: int, wave: int = 0) -> Ask:
+        hashing = hashing_of(self.settings, shape.seed)
+        question = RelayRowMessages(hashing=hashing, number=number, letters={}, wave=wave, round=self.round)
+        return self._asked(question, PairLetters(letters={}, shares={}))
+
+    def _asked(self, question: Question, answer: Message) -> Ask:
+        remedy = smaller_messages(self.settings)
+        return Ask(question, answer, bound=self.bound, to=tuple(self.rows), remedy=remedy)
+
+    def _seconds(self, pairs: float) -> float:
+        """Return how long a site computes to compare so many pairs of rows."""
+        return PAIR_SECONDS[self.settings.hamming] * self.settings.hash_bits * pairs
+
+    def _told(self, me: str, partners: Sequence[str]) -> float:
+        """Return the bytes of the partners' rows, and of who they are in this wave, where these are not all."""
+        others = {one: count for one, count in self.rows.items() if one != me}
+        size = sum(text_size(one) + number_size(count) for one, count in others.items())
+        some = map_header(len(partners)) + sum(map(text_size, partners)) - 1
+        return map_size(len(others), size) + (some if len(partners) < len(others) else 0)
+
+    def _own(self, me: str, wave: int) -> int:
+        """Return the bytes of the distances between a site's own rows, which it sends in the first wave."""
+        pairs = 0 if wave else self.rows[me] * (self.rows[me] - 1) // 2
+        return array_size("u2", pairs) - array_size("u2", 0)
+
+
+def _entries(turns: Mapping[str, Sequence[Turn]], turn: int, what: Literal["read", "written", "share"]) -> float:
+    """Return the bytes that a map of letters or shares by partner has more than an empty one."""
+    found = {partner: getattr(one[turn], what) for partner, one in turns.items()}
+    sizes = {partner: size if what == "share" else bytes_size(size) for partner, size in found.items() if size}
+    return map_size(len(sizes), sum(text_size(partner) + size for partner, size in sizes.items()))
 
 
 Distances = dict[tuple[str, str], npt.NDArray[np.uint16]]
@@ -178,13 +312,27 @@ _TILE = 2048
 """Cosines take eight bytes where distances take two, so they are made a tile at a time."""
 
 
+def hashing_of(settings: XclpSettings, seed: int) -> Hashing:
+    """Return how rows are hashed in a run with this seed."""
+    projection = b"" if settings.hidden_projection else shared_seed(seed)
+    return Hashing(
+        bits=settings.hash_bits,
+        flip=float(settings.flip_probability),
+        comparison=settings.hamming,
+        seed=projection,
+    )
+
+
+def comparison(name: str, *, masked: bool) -> Variant:
+    """Return how rows are compared: as the terms say, in a plain run openly."""
+    return variant(name) if masked else OpenDistances()
+
+
 def compare(settings: XclpSettings, cohort: Cohort, rows: dict[str, int], round: int = 0) -> Distances:
     """Let every two sites compare their rows; return the distances by pair, the one who asked first."""
-    seed = b"" if settings.hidden_projection else shared_seed(cohort.sites.seed)
-    hashing = Hashing(bits=settings.bits, flip=float(settings.flip), comparison=settings.hamming, seed=seed)
-    talk = _Comparison(settings, cohort, rows, hashing, round)
-    for number, wave in enumerate(plan_waves(settings.hamming, settings.bits, rows)):
-        talk.hold(number, wave)
+    talk = _Comparison(settings, cohort, rows, hashing_of(settings, cohort.sites.seed), round)
+    for number, wave in enumerate(plan_waves(settings.hamming, settings.hash_bits, rows)):
+        talk.conduct(number, wave)
     return talk.distances()
 
 
@@ -192,17 +340,22 @@ class _Comparison:
     """The comparisons of all pairs, wave after wave."""
 
     def __init__(self, settings: XclpSettings, cohort: Cohort, rows: dict[str, int], hashing: Hashing, round: int):
-        self._settings, self._sites, self._rows = settings, cohort.sites, rows
-        self._hashing, self._round = hashing, round
-        self._alive, self._found = set(rows), Distances()
+        self._settings = settings
+        self._sites = cohort.sites
+        self._rows = rows
+        self._hashing = hashing
+        self._round = round
+        self._min_sites = cohort.min_sites
+        self._alive = set(rows)
+        self._found = Distances()
         self._waiting: dict[tuple[str, str], npt.NDArray[Any]] = {}
         """Shares whose other half has not come yet, by sender and partner."""
 
-    def hold(self, wave: int, partners: Mapping[str, Sequence[str]]) -> None:
+    def conduct(self, wave: int, partners: Mapping[str, Sequence[str]]) -> None:
         """Let the pairs of a wave compare their rows; in the first, each site's own rows are compared as well."""
-        first = self._sites.ask(self._begin(wave, partners), expect=FirstLetters)
+        first = self._sites.ask(self._begin(wave, partners), expect=FirstRowMessages)
         if not wave:
-            first.need(self._settings.min_sites, "with first letters")
+            first.need(self._min_sites, "with first letters")
             for name, answer in first.items():
                 self._found[name, name] = _square(answer.own.numpy(), self._rows[name])
         self._alive -= set(first.missing)
@@ -210,7 +363,7 @@ class _Comparison:
         number = 1
         while post:
             asked = {
-                name: PassOn(
+                name: RelayRowMessages(
                     hashing=self._hashing, number=number, letters=post[name], wave=wave, round=self._round
                 )
                 for name in sorted(post)
@@ -223,7 +376,7 @@ class _Comparison:
             post = deliver({name: reply.letters for name, reply in replies.items()}, self._alive)
             number += 1
 
-    def _begin(self, wave: int, partners: Mapping[str, Sequence[str]]) -> dict[str, Begin]:
+    def _begin(self, wave: int, partners: Mapping[str, Sequence[str]]) -> dict[str, BeginComparison]:
         """Return the first question of a wave, to those that have a partner in it; of the first wave, to all."""
         questions = {}
         for name in sorted(self._alive & set(partners)):
@@ -231,7 +384,7 @@ class _Comparison:
             now = tuple(one for one in partners[name] if one in self._alive)
             if now or not wave:
                 some = None if len(now) == len(others) else now
-                questions[name] = Begin(
+                questions[name] = BeginComparison(
                     hashing=self._hashing, partners=others, now=some, wave=wave, round=self._round
                 )
         return questions
@@ -242,15 +395,19 @@ class _Comparison:
         if other is None:
             self._waiting[name, partner] = share
             return
-        (asker, one), (helper, two) = (name, share), (partner, other)
+        asker = name
+        one = share
+        helper = partner
+        two = other
         if not asks_first(name, partner):
             (asker, one), (helper, two) = (helper, two), (asker, one)
-        group = variant(self._settings.hamming).group
-        self._found[asker, helper] = open_shares(one, two, self._settings.bits, group).astype(np.uint16)
+        group = comparison(self._settings.hamming, masked=self._sites.masked).group
+        self._found[asker, helper] = open_shares(one, two, self._settings.hash_bits, group).astype(np.uint16)
 
     def distances(self) -> Distances:
         """Return the distances between the sites that are left, by pair, the one who asked first."""
-        alive, rows = self._alive, self._rows
+        alive = self._alive
+        rows = self._rows
         for one_site in sorted(alive):
             for other_site in sorted(alive):
                 if one_site != other_site and asks_first(one_site, other_site):
@@ -265,20 +422,26 @@ def neighbour_graph(settings: XclpSettings, distances: Distances, places: Places
     from fedgeom.geometry.graphs.knn import Neighbours, normalise  # scipy.sparse: slow to import
     from fedgeom.geometry.graphs.lsh import cosine_from_hamming, debias
 
-    n, setting = max(end for _, end in places.values()), settings.setting
+    n = max(end for _, end in places.values())
+    setting = settings.setting
     found = Neighbours(n, setting.k, self_loops=setting.self_loops)
     for (one, other), H in sorted(distances.items()):
         for i in range(0, H.shape[0], _TILE):
             for j in range(i if one == other else 0, H.shape[1], _TILE):  # a diagonal block counts for both halves
                 tile = H[i : i + _TILE, j : j + _TILE]
-                true = debias(tile, settings.bits, settings.flip) if settings.flip else tile
-                found.add(places[one][0] + i, places[other][0] + j, cosine_from_hamming(true, settings.bits))
+                true = (
+                    debias(tile, settings.hash_bits, settings.flip_probability)
+                    if settings.flip_probability
+                    else tile
+                )
+                found.add(places[one][0] + i, places[other][0] + j, cosine_from_hamming(true, settings.hash_bits))
     return normalise(found.graph(power=setting.power))
 
 
 def layout(names: Sequence[str], rows: dict[str, int]) -> Places:
     """Put the sites' rows one below the other, in alphabetical order of the sites."""
-    places, at = {}, 0
+    places = {}
+    at = 0
     for name in sorted(names):
         places[name] = (at, at + rows[name])
         at += rows[name]
@@ -300,7 +463,7 @@ def _square(upper: npt.NDArray[Any], n: int) -> npt.NDArray[np.uint16]:
 PURPOSE = b"hamming"
 
 
-class Said(msgspec.Struct, frozen=True):
+class CachedReply(msgspec.Struct, frozen=True):
     """What was answered to a partner's letter: asked again, the site says the very same.
 
     The other partner may have got the first answer, and a second one, made with new randomness, would not fit it.
@@ -320,11 +483,11 @@ class Pair(msgspec.Struct, frozen=True):
     """How many rows the partner has."""
     state: bytes | None
     """The secret state for the next turn; None when there is none."""
-    said: dict[int, Said]
+    said: dict[int, CachedReply]
     """What this site said, by the number of the letter it answered; 0 is the beginning."""
 
 
-class ComparingMemory(msgspec.Struct, kw_only=True):
+class RowComparisonMemory(msgspec.Struct, kw_only=True):
     """What a site remembers of the comparisons with its partners."""
 
     pairs: dict[str, Pair] = {}
@@ -334,7 +497,7 @@ class ComparingMemory(msgspec.Struct, kw_only=True):
     """The wave that was begun last."""
 
 
-class Comparing(XclpPart[ComparingMemory]):
+class RowComparison(XclpPart[RowComparisonMemory]):
     """Compares the site's rows with those of every other site."""
 
     name: ClassVar[str] = "comparing"
@@ -349,6 +512,9 @@ class Comparing(XclpPart[ComparingMemory]):
         wanted = np.ones(len(self.site.data), bool) if ask.hide else is_labelled(self.site.table.y)
         return Rows(labelled=Array.of(wanted.astype(np.uint8)))
 
+    def _variant(self, hashing: Hashing) -> Variant:
+        return comparison(hashing.comparison, masked=self.site.masked)
+
     @property
     def _purpose(self) -> bytes:
         """What letters are sealed for: a partner that was told to make other features cannot open them."""
@@ -359,8 +525,8 @@ class Comparing(XclpPart[ComparingMemory]):
         from fedgeom.geometry.graphs.lsh import flip_bits, hash_bits  # scipy.sparse: slow to import
 
         self.keep_to(
-            bits=hashing.bits,
-            flip=hashing.flip,
+            hash_bits=hashing.bits,
+            flip_probability=hashing.flip,
             hamming=hashing.comparison,
             hidden_projection=not hashing.seed,  # with a projection of its own a coordinator could look for rows
         )
@@ -370,10 +536,11 @@ class Comparing(XclpPart[ComparingMemory]):
             packed = flip_bits(packed, hashing.flip, _Noise(fingerprint(b"flips", self.joining.memory.private)))
         return PackedBits(packed, hashing.bits)
 
-    @answers(Begin)
-    def begin(self, ask: Begin) -> FirstLetters:
+    @answers(BeginComparison)
+    def begin(self, ask: BeginComparison) -> FirstRowMessages:
         """Hash the rows, compare them among themselves, and write the first letters."""
-        memory, me = self.memory, self.site.name
+        memory = self.memory
+        me = self.site.name
         self.check_round(ask.round)
         if not self.joining.memory.secret:
             raise ProtocolError("the sites have no common secret yet")
@@ -388,12 +555,13 @@ class Comparing(XclpPart[ComparingMemory]):
         if not set(now) <= set(ask.partners):
             raise ProtocolError("the partners of this wave are not among those that were announced")
         self._check_wave(ask.wave, now)
-        how, letters = variant(ask.hashing.comparison), {}
+        how = self._variant(ask.hashing)
+        letters = {}
         most = self.site.policy.max_message_bytes
         if self._largest(ask, now) > most:  # how large would tell how many rows there are
             raise ProtocolError(
                 f"the answers would be larger than the policy of {me!r} allows, max_message_bytes = "
-                f'{most:,}; graph="anchors" or fewer bits make messages smaller'
+                f'{most:,}; graph="anchors" or fewer hash_bits make messages smaller'
             )
         mine = self.bits(ask.hashing)
         if not set(now) & set(memory.pairs):
@@ -404,7 +572,7 @@ class Comparing(XclpPart[ComparingMemory]):
             letter = self._recall(partner, 0, b"").letter
             if letter is not None:
                 letters[partner] = letter
-        return FirstLetters(letters=letters, own=Array.of(self._own(mine, ask.wave)))
+        return FirstRowMessages(letters=letters, own=Array.of(self._own(mine, ask.wave)))
 
     def _check_wave(self, wave: int, now: Sequence[str]) -> None:
         """Refuse waves out of their order, and partners whose wave was another."""
@@ -424,12 +592,14 @@ class Comparing(XclpPart[ComparingMemory]):
             return np.zeros(0, np.uint16)
         return plain_distances(mine, mine)[np.triu_indices(len(mine), 1)].astype(np.uint16)
 
-    def _largest(self, ask: Begin, now: Sequence[str]) -> int:
+    def _largest(self, ask: BeginComparison, now: Sequence[str]) -> int:
         """Return the size of the largest message of this wave's turns, and in the first one of any pair's to come.
 
         A site that leaves in the middle has cost the others their work.
         """
-        how, me, rows = ask.hashing, self.site.name, {self.site.name: len(self.site.data), **ask.partners}
+        how = ask.hashing
+        me = self.site.name
+        rows = {self.site.name: len(self.site.data), **ask.partners}
         waves = [tuple(now)] if ask.wave else [tuple(now), *((partner,) for partner in ask.partners)]
         known = ({one: rows[one] for one in (me, *some)} for some in waves)
         return max(largest_message(how.comparison, how.bits, me, some, own=not ask.wave) for some in known)
@@ -437,8 +607,8 @@ class Comparing(XclpPart[ComparingMemory]):
     def _check_hashing(self, hashing: Hashing) -> None:
         """Refuse to hash in another way than the site joined on, or than before: it could disclose more."""
         self.keep_to(
-            bits=hashing.bits,
-            flip=hashing.flip,
+            hash_bits=hashing.bits,
+            flip_probability=hashing.flip,
             hamming=hashing.comparison,
             hidden_projection=not hashing.seed,
         )
@@ -452,13 +622,13 @@ class Comparing(XclpPart[ComparingMemory]):
     def _first(self, partner: str, theirs: int, mine: PackedBits, how: Variant) -> Pair:
         """Begin with a partner, or wait for its letter."""
         if not asks_first(self.site.name, partner):
-            return Pair(theirs, None, {0: Said(b"", None, None)})
+            return Pair(theirs, None, {0: CachedReply(b"", None, None)})
         step = how.begin(mine, theirs)
         letter = seal_for(self.joining, partner, self._purpose, 1, step.letter or b"")
-        return Pair(theirs, step.state, {0: Said(b"", letter, None)})
+        return Pair(theirs, step.state, {0: CachedReply(b"", letter, None)})
 
-    @answers(PassOn)
-    def pass_on(self, ask: PassOn) -> PairLetters:
+    @answers(RelayRowMessages)
+    def pass_on(self, ask: RelayRowMessages) -> PairLetters:
         """Answer the partners' letters; shares of finished pairs go to the coordinator."""
         memory = self.memory
         self.check_round(ask.round)
@@ -469,7 +639,8 @@ class Comparing(XclpPart[ComparingMemory]):
         self._check_hashing(ask.hashing)
         self._check_letters(ask)
         mine: PackedBits | None = None
-        letters, shares = {}, {}
+        letters = {}
+        shares = {}
         for partner, sealed in ask.letters.items():
             if partner not in memory.pairs:
                 raise ProtocolError(f"{partner!r} is not a partner of this site")
@@ -485,9 +656,11 @@ class Comparing(XclpPart[ComparingMemory]):
                 shares[partner] = said.share
         return PairLetters(letters=letters, shares=shares)
 
-    def _check_letters(self, ask: PassOn) -> None:
+    def _check_letters(self, ask: RelayRowMessages) -> None:
         """Refuse letters whose answers would be larger than the policy allows, before any is computed."""
-        how, rows, total = variant(ask.hashing.comparison), len(self.site.data), 0
+        how = self._variant(ask.hashing)
+        rows = len(self.site.data)
+        total = 0
         for partner in ask.letters:
             if partner in self.memory.pairs:
                 theirs = self.memory.pairs[partner].theirs
@@ -496,7 +669,7 @@ class Comparing(XclpPart[ComparingMemory]):
                 total += written[ask.number] if ask.number < len(written) else 2 * rows * theirs
         self.site.check_size(total, 1)
 
-    def _recall(self, partner: str, number: int, heard: bytes) -> Said:
+    def _recall(self, partner: str, number: int, heard: bytes) -> CachedReply:
         """Return what was said at a turn; another letter at the same turn is refused."""
         said = self.memory.pairs[partner].said.get(number)
         if said is None:
@@ -505,9 +678,10 @@ class Comparing(XclpPart[ComparingMemory]):
             raise ProtocolError(f"another letter from {partner!r} was answered at this turn before")
         return said
 
-    def _turn(self, partner: str, ask: PassOn, sealed: bytes, mine: PackedBits) -> None:
+    def _turn(self, partner: str, ask: RelayRowMessages, sealed: bytes, mine: PackedBits) -> None:
         """Answer a partner's letter, once."""
-        memory, how = self.memory, variant(ask.hashing.comparison)
+        memory = self.memory
+        how = self._variant(ask.hashing)
         pair = memory.pairs[partner]
         if not pair.said or ask.number < max(pair.said):
             raise ProtocolError(f"no letter from {partner!r} is expected any more")
@@ -525,7 +699,7 @@ class Comparing(XclpPart[ComparingMemory]):
             if step.letter is None
             else seal_for(self.joining, partner, self._purpose, ask.number + 1, step.letter)
         )
-        said = Said(fingerprint(sealed), letter, None if step.share is None else Array.of(step.share))
+        said = CachedReply(fingerprint(sealed), letter, None if step.share is None else Array.of(step.share))
         memory.pairs[partner] = Pair(pair.theirs, step.state, {**pair.said, ask.number: said})
 
     def forget(self) -> None:

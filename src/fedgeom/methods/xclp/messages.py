@@ -48,10 +48,9 @@ class Hashing(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     """The projection's seed; empty: it follows from the secret that the sites share."""
 
 
-class PairLetters(Message, frozen=True, kw_only=True):
+class PairLetters(Message, kind="xclp.letters"):
     """Sealed letters of the secure Hamming protocol, and a site's shares of the distances that are done."""
 
-    kind: ClassVar[str] = "xclp.letters"
     reveals: ClassVar[str] = (
         "shares of the Hamming distances between this site's rows and its partners': to the coordinator the "
         "distances, that is, the angles between rows"
@@ -61,20 +60,17 @@ class PairLetters(Message, frozen=True, kw_only=True):
     """(asker's rows, helper's rows), u2, by partner."""
 
 
-class Rows(Message, frozen=True, kw_only=True):
+class Rows(Message, kind="xclp.rows"):
     """How many rows a site has, and which of them want an influence column."""
 
-    kind: ClassVar[str] = "xclp.rows"
     reveals: ClassVar[str] = "how many rows there are and which have a label"
     labelled: Array
     """(rows,), u1: 1 where the site wants an influence column."""
 
 
-class CountRows(Question, frozen=True, kw_only=True):
+class CountRows(Question, kind="xclp.ask-rows", answer=Rows):
     """Bring a site the mail of the joining, and ask how many rows it has."""
 
-    kind: ClassVar[str] = "xclp.ask-rows"
-    answer: ClassVar[type[Message]] = Rows
     members: Names
     letters: dict[Name, bytes]
     hide: bool
@@ -83,21 +79,18 @@ class CountRows(Question, frozen=True, kw_only=True):
     """In which round labels spread; `XCLP` has one."""
 
 
-class FirstLetters(Message, frozen=True, kw_only=True):
+class FirstRowMessages(Message, kind="xclp.first"):
     """The first letters to partners, and the distances within the site."""
 
-    kind: ClassVar[str] = "xclp.first"
     reveals: ClassVar[str] = "the Hamming distances between the site's own rows: the angles between them"
     letters: dict[Name, bytes]
     own: Array
     """(rows·(rows − 1)/2,), u2: the distances of the site's rows to each other, upper triangle."""
 
 
-class Begin(Question, frozen=True, kw_only=True):
+class BeginComparison(Question, kind="xclp.begin", answer=FirstRowMessages):
     """Ask a site to hash its rows and to begin with its partners."""
 
-    kind: ClassVar[str] = "xclp.begin"
-    answer: ClassVar[type[Message]] = FirstLetters
     hashing: Hashing
     partners: dict[Name, Annotated[int, msgspec.Meta(ge=1, le=10_000_000)]]
     """The partners' numbers of rows."""
@@ -108,11 +101,9 @@ class Begin(Question, frozen=True, kw_only=True):
     """In which round labels spread; `XCLP` has one."""
 
 
-class PassOn(Question, frozen=True, kw_only=True):
+class RelayRowMessages(Question, kind="xclp.relay", answer=PairLetters):
     """Bring a site its partners' letters."""
 
-    kind: ClassVar[str] = "xclp.pass"
-    answer: ClassVar[type[Message]] = PairLetters
     hashing: Hashing
     number: Annotated[int, msgspec.Meta(ge=1, le=16)]
     """Which letter of the protocol these are, from 1."""
@@ -122,29 +113,23 @@ class PassOn(Question, frozen=True, kw_only=True):
     """In which round labels spread; `XCLP` has one."""
 
 
-class CountClasses(SumQuestion, frozen=True, kw_only=True):
+class CountClasses(SumQuestion, kind="xclp.count", in_groups=True):
     """Ask for a site's masked number of labelled rows in each class."""
 
-    kind: ClassVar[str] = "xclp.count"
     answer_reveals: ClassVar[str] = "masked; with all others: how many labelled rows each class has in all"
-    in_groups: ClassVar[bool] = True
     classes: Names
     group: GroupNumber = 0
     round: RoundNumber = 0
     """In which round labels spread; `XCLP` has one."""
 
 
-class Spread(SumQuestion, frozen=True, kw_only=True):
+class Spread(SumQuestion, kind="xclp.spread", fraction_bits=32, row_sum=True, in_groups=True):
     """Give a site its influence columns (line 12) and ask for its masked contribution (lines 13 and 14)."""
 
-    kind: ClassVar[str] = "xclp.spread"
     answer_reveals: ClassVar[str] = (
         "nothing to the coordinator: every block of the sum stays masked for all but its owner. The site "
         "has received the columns of its labelled rows: their influence on every row of all sites"
     )
-    fraction_bits: ClassVar[int] = 32
-    row_sum: ClassVar[bool] = True
-    in_groups: ClassVar[bool] = True
     per_site_fields: ClassVar[dict[str, Array]] = {"columns": Array.of(np.zeros((0, 0)))}
     classes: Names
     layout: dict[Name, tuple[int, int]]
@@ -152,19 +137,15 @@ class Spread(SumQuestion, frozen=True, kw_only=True):
     """(rows of all sites, wanted rows), f4"""
 
 
-class Kept(Message, frozen=True, kw_only=True):
+class ResultKept(Message, kind="xclp.result-kept", harmless=True):
     """A site has its result."""
 
-    kind: ClassVar[str] = "xclp.kept"
     reveals: ClassVar[str] = "nothing: a receipt"
-    harmless: ClassVar[bool] = True
 
 
-class Collect(Question, frozen=True, kw_only=True):
+class Collect(Question, kind="xclp.collect", answer=ResultKept):
     """Give a site its block of the sum; only it can read it."""
 
-    kind: ClassVar[str] = "xclp.collect"
-    answer: ClassVar[type[Message]] = Kept
     of: Ticket
     """The ticket of the sum."""
     block: Array
@@ -174,18 +155,16 @@ class Collect(Question, frozen=True, kw_only=True):
     """In which round labels spread; `XCLP` has one."""
 
 
-class CountLabels(SumQuestion, frozen=True, kw_only=True):
+class CountLabels(SumQuestion, kind="xclp.label-counts", in_groups=True):
     """Ask, masked, how many of a site's rows got each label, and how confident the surest of them is.
 
-    Only for ``confidence="code"``. The sum is that of `fedgeom.protocols.maximum`, with the counts behind the levels.
+    Only for ``confidence="code"``. As in `fedgeom.protocols.fixed_point`, with the counts behind the levels.
     """
 
-    kind: ClassVar[str] = "xclp.label-counts"
     answer_reveals: ClassVar[str] = (
         "masked; with all others: how many rows of all sites got each label, and the largest confidence of any row, "
         f"rounded up to 1/{GRID}"
     )
-    in_groups: ClassVar[bool] = True
     classes: Names
     group: GroupNumber = 0
     stamp: Key
@@ -194,11 +173,9 @@ class CountLabels(SumQuestion, frozen=True, kw_only=True):
     """In which round labels spread; `XCLP` has one."""
 
 
-class Weigh(Question, frozen=True, kw_only=True):
+class Weigh(Question, kind="xclp.weigh", answer=ResultKept):
     """Give a site the joint numbers by which the reference code scales confidences."""
 
-    kind: ClassVar[str] = "xclp.weigh"
-    answer: ClassVar[type[Message]] = Kept
     level: Annotated[int, msgspec.Meta(ge=0, le=GRID)]
     """The largest confidence of any row, in steps of 1/4096, rounded up."""
     sizes: Array

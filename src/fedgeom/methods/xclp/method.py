@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from fedgeom.data.sites import SiteData
 from fedgeom.data.validation import Finding, check_columns, unscaled
-from fedgeom.federation.coordinator import Sites
-from fedgeom.federation.method import Method, Plain
+from fedgeom.federation.coordinator import Coordinator
+from fedgeom.federation.method import Method
 from fedgeom.federation.model import Model
+from fedgeom.federation.plan import Plan, Shape
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.site import Site
-from fedgeom.methods.xclp.conversation import Propagation
-from fedgeom.methods.xclp.core import label_text, mark_unlabelled, own_label_counts
-from fedgeom.methods.xclp.distances import check_message_sizes
+from fedgeom.methods.xclp.coordinator import Propagate, Propagation
+from fedgeom.methods.xclp.core import is_labelled, mark_unlabelled
 from fedgeom.methods.xclp.model import XclpModel
 from fedgeom.methods.xclp.settings import XclpSettings
 from fedgeom.methods.xclp.site import XclpSite
 from fedgeom.protocols.cohort import join
-from fedgeom.protocols.names import agree_on_names
-from fedgeom.protocols.secure_sum.rules import GroupDraw
+from fedgeom.protocols.names import AgreeOnNames, agree_on_names
 
 MANY_ROWS = 400
 """More rows at all sites together are not compared pair by pair, unless it is said."""
@@ -31,14 +30,14 @@ MANY_ROWS = 400
 
 @dataclass(frozen=True, kw_only=True)
 class XCLP(XclpSettings, Method):
-    """Sites compare their rows in secret, the coordinator builds a graph, and labels spread over it.
+    """For rows of which few have a label: labels spread to similar rows, also of other sites.
 
+    Sites compare their rows in secret, the coordinator builds a graph, and labels spread over it.
     A site's labels never leave it, and only it learns the labels of its own rows. The coordinator learns the
-    angles between all rows: see docs/xclp.md for what that reveals, and ``flip`` to blur it.
+    angles between all rows: see docs/xclp.md for what that reveals, and ``flip_probability`` to blur it.
     """
 
     name: ClassVar[str] = "xclp"
-    planned: ClassVar[bool] = False
     site: ClassVar[type[Site[Any]]] = XclpSite
     model_type: ClassVar[type[Model]] = XclpModel
 
@@ -51,67 +50,31 @@ class XCLP(XclpSettings, Method):
     def suggested(cls, sites: Sequence[SiteData]) -> dict[str, Any]:
         """Comparing all pairs of many rows takes long: many go through anchors."""
         rows = sum(map(len, sites))
-        return {"graph": "anchors", "anchors": min(300, rows // 10)} if rows > MANY_ROWS else {}
-
-    def check_together(self, sites: Sequence[SiteData]) -> None:
-        """Refuse sites whose tables do not fit together, before anything is sent."""
-        check_columns({site.name: site.shape[1] for site in sites})
+        return {"graph": "anchors", "n_anchors": min(300, rows // 10)} if rows > MANY_ROWS else {}
 
     def check_limits(self, sites: Sequence[SiteData], policy: Policy) -> None:
-        """Refuse to compare so many rows that sites would be lost to the limit of a message's size."""
+        """Refuse groups that would be too small."""
         if self.group_draw is not None:
             self.group_draw.check_sizes(len(sites), policy.min_cohort)
-        check_message_sizes(self, sites, policy.max_message_bytes)
 
-    def advise(self, sites: Sequence[SiteData], policy: Policy, seed: int = 0) -> list[Finding]:
-        """Warn of columns on different scales: the angles between rows are those of the largest columns."""
+    def plan(self, shape: Shape) -> Plan:
+        """Agree on names, and spread labels once."""
+        classes = yield AgreeOnNames(self.classes)
+        labelled = {table.name: int(np.sum(is_labelled(table.y))) for table in shape.tables}
+        yield Propagate(self, classes, labelled)
+
+    def check(self, sites: Sequence[SiteData], policy: Policy, seed: int = 0) -> list[Finding]:
+        """Refuse tables that do not fit together; warn of scales that differ: the largest columns give the angles."""
+        check_columns({site.name: site.shape[1] for site in sites})
         return unscaled(sites)
 
     def normalise_labels(self, site: SiteData) -> SiteData:
         """Return the site with "" where the label is -1, None or NaN."""
         return mark_unlabelled(site)
 
-    def conduct(self, sites: Sites) -> XclpModel:
+    def conduct(self, sites: Coordinator) -> XclpModel:
         """Hold the conversation: join, compare, build the graph, spread labels, give each site its rows."""
         cohort = join(sites, self)
         model, figures = Propagation(self, cohort).spread(agree_on_names(cohort, self.classes))
         sites.metrics |= figures
         return model
-
-    def plain(self, sites: Sequence[SiteData], seed: int = 0) -> Plain:
-        """Compute the same on pooled rows; a hidden projection or flipped bits are drawn anew and differ."""
-        from fedgeom.methods.xclp.plain import plain_of  # scipy.sparse: half a second
-
-        ordered = sorted(sites, key=lambda site: site.name)
-        if self.groups is not None:
-            return self._plain_groups(ordered, seed)
-        found = plain_of(self, [(site.X, site.y) for site in ordered], self.classes, seed)
-        names = tuple(label_text(name) for name in found.names)
-        local: dict[str, dict[str, Any]] = {
-            site.name: {
-                "labels": [*np.array([*names, ""])[one.codes].tolist()],
-                "confidences": one.confidence.tolist(),
-                "scores": one.scores.tolist(),
-            }
-            for site, one in zip(ordered, found.sites, strict=True)
-        }
-        if found.anchors is None:
-            local = {site.name: local[site.name] | {"rows": site.X} for site in ordered}
-            return Plain(XclpModel(names, variant=self.variant), local)
-        model = XclpModel(names, found.anchors, found.anchor_scores, found.counts, self.variant, self.code)
-        return Plain(model, local)
-
-    def _plain_groups(self, sites: Sequence[SiteData], seed: int) -> Plain:
-        """Spread labels within each group, drawn by the seed; the names of all sites are those of each."""
-        alone = replace(self, groups=None, classes=self.classes or tuple(_names_of(sites)))
-        draw = GroupDraw(self.groups or 1, "seed")
-        local: dict[str, Any] = {}
-        for names in draw.groups([site.name for site in sites], seed, b""):
-            some = [site for site in sites if site.name in names]
-            if _names_of(some):  # a group without a label gets none
-                local |= alone.plain(some, seed).local
-        return Plain(XclpModel(tuple(alone.classes or ()), variant=self.variant), local)
-
-
-def _names_of(sites: Sequence[SiteData]) -> list[str]:
-    return sorted({name for site in sites for name in own_label_counts(site.y)})

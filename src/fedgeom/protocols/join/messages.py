@@ -10,8 +10,8 @@ import msgspec
 from fedgeom.crypto import shamir
 from fedgeom.crypto.keys import fingerprint
 from fedgeom.crypto.neighbours import COMPLETE_UP_TO, ring_order
-from fedgeom.federation.approval import Invitation, JobTerms, job_terms
 from fedgeom.federation.messages import Key, Message, Name, Names, Question, Signature
+from fedgeom.federation.policy import Invitation, JobTerms, job_terms
 from fedgeom.memo import memoize, memoize_last
 from fedgeom.version import __version__
 
@@ -37,15 +37,13 @@ MOST_ROUNDS = 2048
 """The most secure sums in a run: each has keys and shares of its own, made when joining."""
 
 
-class PublicKeys(Message, frozen=True, kw_only=True):
+class PublicKeys(Message, kind="join.keys", harmless=True):
     """A site's key for this run, and what binds it to its secrets of each planned sum, signed by its identity."""
 
-    kind: ClassVar[str] = "join.keys"
     reveals: ClassVar[str] = (
         "public keys; the number of columns and a hash of their names; how many sites and rows its policy asks for, of "
         "sums and of rare classes"
     )
-    harmless: ClassVar[bool] = True
     letters: Key
     masks: Annotated[tuple[Key, ...], msgspec.Meta(max_length=MOST_ROUNDS)]
     """Hashes of the secrets by which the site locks its pairs' keys of each sum (`fedgeom.crypto.masks`)."""
@@ -72,11 +70,9 @@ class PublicKeys(Message, frozen=True, kw_only=True):
         return (run, name.encode(), terms, *own)
 
 
-class Hello(Invitation, frozen=True, kw_only=True):
+class Hello(Invitation, kind="join.hello", answer=PublicKeys):
     """Invite a site to a run with this many secure sums, on these terms."""
 
-    kind: ClassVar[str] = "join.hello"
-    answer: ClassVar[type[Message]] = PublicKeys
     rounds: Annotated[int, msgspec.Meta(ge=0, le=MOST_ROUNDS)]
     release: Annotated[str, msgspec.Meta(max_length=50)] = __version__
     """The coordinator's release: sites and coordinator must compute the same."""
@@ -92,33 +88,27 @@ class Hello(Invitation, frozen=True, kw_only=True):
         return job_terms(method, self.terms, self.seed, self.participants, self.release)
 
 
-class RingNumber(Message, frozen=True, kw_only=True):
+class RingNumber(Message, kind="join.number", harmless=True):
     """The number that a site had committed to for a draw of the ring."""
 
-    kind: ClassVar[str] = "join.number"
     reveals: ClassVar[str] = "nothing: a random number, from which with all others' the neighbourhoods follow"
-    harmless: ClassVar[bool] = True
     number: Key
 
 
-class DrawRing(Question, frozen=True, kw_only=True):
+class DrawRing(Question, kind="join.draw", answer=RingNumber):
     """Show a site the whole cohort and ask for its number in a draw, where few mask with all or groups are drawn."""
 
-    kind: ClassVar[str] = "join.draw"
-    answer: ClassVar[type[Message]] = RingNumber
     cohort: dict[Name, PublicKeys]
     draw: Annotated[int, msgspec.Meta(ge=0)]
     """From 0; another one when a site was lost in the last."""
 
 
-class Letters(Message, frozen=True, kw_only=True):
+class Letters(Message, kind="join.letters", harmless=True):
     """Sealed letters to other sites."""
 
-    kind: ClassVar[str] = "join.letters"
     reveals: ClassVar[str] = (
         "nothing: letters sealed for other sites, with shares of this run's mask keys; locked keys"
     )
-    harmless: ClassVar[bool] = True
     letters: dict[Name, bytes]
     needed: Annotated[int, msgspec.Meta(ge=1)]
     """How many shares give a secret of this site back."""
@@ -126,18 +116,16 @@ class Letters(Message, frozen=True, kw_only=True):
     """For each sum the keys of this site's pairs, locked: they are opened when it is lost in that sum."""
 
 
-class Share(Question, frozen=True, kw_only=True):
+class Share(Question, kind="join.share", answer=Letters):
     """Show a site everybody's keys and ask for its letters to the others."""
 
-    kind: ClassVar[str] = "join.share"
-    answer: ClassVar[type[Message]] = Letters
     cohort: dict[Name, PublicKeys]
     numbers: dict[Name, Key] = {}
     """What the sites showed in the last draw of the ring; empty where nothing is drawn."""
     draw: Annotated[int, msgspec.Meta(ge=0)] = 0
 
 
-class Letter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class SealedShares(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a letter says: shares of the sender's mask secrets and self masks, and a herald's secret."""
 
     mask_shares: tuple[SecretShare, ...] = ()
@@ -196,7 +184,7 @@ def class_floors(cohort: Mapping[str, PublicKeys]) -> tuple[int, int]:
     return max(sites for sites, _ in floors), max(rows for _, rows in floors)
 
 
-def heralds_of(order: Sequence[str]) -> Sequence[str]:
+def seed_contributors(order: Sequence[str]) -> Sequence[str]:
     """Return the sites that send everyone a secret, given all in ring order.
 
     As long as everyone writes to everyone anyway, all are heralds: then no loss that the sums survive

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeVar
 
 import msgspec
@@ -60,88 +61,78 @@ def with_mail(question: Q, letters: Mapping[str, bytes]) -> Q:
 
 
 @dataclass(frozen=True)
-class Collected:
-    """What came for one sum, before anything is unmasked."""
+class SumRequest:
+    """One sum as it is put to sites."""
 
     asked: SumQuestion
-    """The question as it was put to all, without anybody's mail."""
+    """The question, its ticket made out, without anybody's mail."""
     content: bytes
     """`hash_content` of it."""
     length: int
+    questions: Mapping[str, SumQuestion]
+    """The question for each site that is asked, with its mail."""
+
+
+@dataclass(frozen=True)
+class Collected:
+    """What came for one sum, before anything is unmasked."""
+
+    request: SumRequest
     total: Words
     """(length,): the masked vectors, added up."""
     masked: Answers[MaskedVector]
     """Whose they are, with their signatures; the vectors themselves are not kept."""
 
+    def again(self, living: Iterable[str]) -> SumRequest:
+        """Return the request for the same sum over some of its sites: they send the same again, under the same masks.
 
-def collect(
-    joined: Joined,
-    round: int,
-    question: SumQuestion,
-    *,
-    modulus: int,
-    length: int,
-    participants: Iterable[str],
-    min_sites: int = 2,
-) -> Collected:
-    """Put a question to the participants and return what can be summed, still masked."""
+        The coordinator keeps no masked vectors, so those of sites that no longer count cannot be taken out of a total.
+        """
+        return replace(self.request, questions=dict.fromkeys(sorted(living), self.request.asked))
+
+
+def request_sum(
+    joined: Joined, round: int, question: SumQuestion, *, modulus: int, length: int, participants: Iterable[str]
+) -> SumRequest:
+    """Return a question as it is put to the participants of one round; its ticket is made out here."""
     summed = tuple(sorted(participants))
-    content = hash_content(question)
+    content = hash_content(question) if joined.sites.masked else bytes(32)  # nobody compares it in a plain run
     asked = make_out(question, joined, round, modulus, summed, content)
-    questions = {name: with_mail(asked, joined.mail[name]) for name in summed}
-    return _collected(joined, asked, questions, content, length, min_sites)
+    return SumRequest(asked, content, length, {name: with_mail(asked, joined.mail[name]) for name in summed})
 
 
-def collect_again(joined: Joined, found: Collected, living: Iterable[str], *, min_sites: int = 2) -> Collected:
-    """Return what some of the sites of a sum sent, without the others: they send the same again, under the same masks.
-
-    The coordinator keeps no masked vectors, so those of sites that no longer count cannot be taken out of a total.
-    """
-    questions = dict.fromkeys(sorted(living), found.asked)
-    return _collected(joined, found.asked, questions, found.content, found.length, min_sites)
-
-
-def _collected(
-    joined: Joined,
-    asked: SumQuestion,
-    questions: Mapping[str, SumQuestion],
-    content: bytes,
-    length: int,
-    min_sites: int,
-) -> Collected:
-    while True:
-        total, masked = _add_up(joined, questions, asked.ticket.ring, length)
-        masked.need(min_sites, "with their masked vectors")
-        if not _keep_to_policies(joined, masked):
-            return Collected(asked, content, length, total, masked)
-        masked.need(min_sites, "with their masked vectors")
-        questions = dict.fromkeys(masked, asked)
-
-
-def _add_up(
-    joined: Joined, questions: Mapping[str, SumQuestion], ring: Ring, length: int
-) -> tuple[Words, Answers[MaskedVector]]:
+def collect(joined: Joined, request: SumRequest, *, min_sites: int = 2) -> Collected:
     """Ask for masked vectors and add them up as they come; sites whose vectors cannot be added are left out in words.
 
     None is kept: the coordinator needs room for two vectors, not for one of each site.
     """
-    total = many_zeros(length, np.uint64)
-    problems: dict[str, str] = {}
+    ring = request.asked.ticket.ring
+    length = request.length
+    while True:
+        total = many_zeros(length, np.uint64)
+        problems: dict[str, str] = {}
+        add = partial(_add, total, ring, problems)
+        masked = joined.sites.ask(request.questions, expect=MaskedVector, take=add)
+        joined.delivered(masked)
+        _leave_out(joined, masked, problems)
+        masked.need(min_sites, "with their masked vectors")
+        found = Collected(request, total, masked)
+        if not _keep_to_policies(joined, masked):
+            return found
+        masked.need(min_sites, "with their masked vectors")
+        request = found.again(masked)
 
-    def add(name: str, answer: MaskedVector) -> MaskedVector:
-        values = answer.vector.view()
-        if values.shape != (length,) or values.dtype != np.uint64 or _too_large(values, ring):
-            problems[name] = (
-                f"sent {values.shape} numbers of {values.dtype} where {length} ring elements were wanted"
-            )
-        else:
-            ring.add_to(total, values)
-        return msgspec.structs.replace(answer, vector=Array.of(np.empty(0, np.uint64)))
 
-    masked = joined.sites.ask(questions, expect=MaskedVector, take=add)
-    joined.delivered(masked)
-    _leave_out(joined, masked, problems)
-    return total, masked
+def _add(total: Words, ring: Ring, problems: dict[str, str], name: str, answer: MaskedVector) -> MaskedVector:
+    """Add a masked vector to the total, or note why it cannot be; return the answer without it."""
+    values = answer.vector.view()
+    if values.shape != total.shape or values.dtype != np.uint64 or _too_large(values, ring):
+        problems[name] = (
+            f"sent {values.shape} numbers of {values.dtype} where {len(total)} ring elements were wanted"
+        )
+    else:
+        ring.add_to(total, values)
+    return msgspec.structs.replace(answer, vector=Array.of(np.empty(0, np.uint64)))
 
 
 def _too_large(values: Words, ring: Ring) -> bool:
@@ -153,7 +144,8 @@ def _keep_to_policies(joined: Joined, masked: Answers[MaskedVector]) -> bool:
 
     Return whether there were any.
     """
-    wanted, came = {name: joined.keys[name].min_cohort for name in masked}, len(masked)
+    wanted = {name: joined.keys[name].min_cohort for name in masked}
+    came = len(masked)
     while few := [name for name in masked if wanted[name] > len(masked)]:
         left = len(masked)
         problems = {name: f"{left} sites are left; its policy asks for at least {wanted[name]}" for name in few}
@@ -177,38 +169,22 @@ class Total:
     sites: tuple[str, ...]
 
 
-def secure_sum(
-    joined: Joined,
-    round: int,
-    question: SumQuestion,
-    *,
-    modulus: int,
-    length: int,
-    participants: Iterable[str],
-    min_sites: int = 2,
-) -> Total:
-    """Put a question to the participants and return the exact sum of the vectors of those that stayed.
-
-    The question's ticket is made out here. Fewer than ``min_sites`` survivors, or than the recovery of some mask
-    needs, abort the run: what the coordinator has by then is uniformly random.
-    """
-    found = collect(
-        joined,
-        round,
-        question,
-        modulus=modulus,
-        length=length,
-        participants=participants,
-        min_sites=min_sites,
-    )
-    return unmask(joined, found, min_sites=min_sites)
-
-
 def unmask(joined: Joined, found: Collected, *, min_sites: int = 2) -> Total:
-    """Have the living of a sum confirmed and unmask the sum of their vectors, and only that."""
-    sites, ticket, masked = joined.sites, found.asked.ticket, found.masked
-    factors = uneven(found.asked.weights)
-    summed, round, alive = ticket.participants, ticket.round, tuple(sorted(masked))
+    """Have the living of a sum confirmed and unmask the sum of their vectors, and only that.
+
+    Fewer than ``min_sites`` survivors, or than the recovery of some mask needs, abort the run: what the coordinator has
+    by then is uniformly random.
+    """
+    if not joined.sites.masked:
+        return Total(found.total, tuple(sorted(found.masked)))
+    request = found.request
+    sites = joined.sites
+    ticket = request.asked.ticket
+    masked = found.masked
+    factors = uneven(request.asked.weights)
+    summed = ticket.participants
+    round = ticket.round
+    alive = tuple(sorted(masked))
     dropped = tuple(sorted(set(summed) - set(alive)))
     witnesses = _witnesses(joined, summed, alive)
     there = {*alive, *witnesses}
@@ -221,7 +197,7 @@ def unmask(joined: Joined, found: Collected, *, min_sites: int = 2) -> Total:
         requests[name] = Witness(
             round=round,
             question_hash=ticket.question_hash,
-            content=found.content,
+            content=request.content,
             members=ticket.members,
             participants=summed,
             factors=factors,
@@ -231,7 +207,7 @@ def unmask(joined: Joined, found: Collected, *, min_sites: int = 2) -> Total:
     signed = sites.ask(requests, expect=Confirmation)
     joined.delivered(signed)
     signed.need(min_sites, "with a signature")
-    signed_for = masking_statement(sites.run, round, ticket.question_hash, found.content, summed, factors)
+    signed_for = masking_statement(sites.run, round, ticket.question_hash, request.content, summed, factors)
     _check_silent(joined, {name: masked[name] for name in alive if name not in signed}, signed_for)
     shares = sites.ask(_unmasking(joined, round, lists, masked, signed), expect=UnmaskShares)
 
@@ -305,7 +281,8 @@ def _keys_to_remove(
     shares: Mapping[str, UnmaskShares],
 ) -> tuple[list[bytes], list[bytes]]:
     """Return the mask keys to add to the masked sum, and those to take away."""
-    numbers, round = joined.numbers(), ticket.round
+    numbers = joined.numbers()
+    round = ticket.round
     plus: list[bytes] = []
     minus: list[bytes] = []
     for name in alive:

@@ -58,32 +58,28 @@ class Ticket(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         return Ring(int(self.modulus))
 
 
-class MaskedVector(Message, frozen=True, kw_only=True):
+class MaskedVector(Message, kind="sum.masked", harmless=True):
     """A vector that is uniformly random to all who lack the masks."""
 
-    kind: ClassVar[str] = "sum.masked"
     reveals: ClassVar[str] = "nothing by itself: a masked vector; with all others, the sum"
-    harmless: ClassVar[bool] = True
     vector: Array
     """(length,), u8: ring elements."""
     signature: Signature
     """Of the site's identity, for the very sum that it masked for (`masking_statement`)."""
 
 
-class SumQuestion(Question, frozen=True, kw_only=True):
+class SumQuestion(Question, kind="sum.question", answer=MaskedVector):
     """The base of all questions whose answers are summed; the cohort makes out the ticket.
 
     A handler answers with `SummingSite.contribute`; admission and masking are not its business.
     """
 
-    kind: ClassVar[str] = "sum.question"
-    answer: ClassVar[type[Message]] = MaskedVector
     fraction_bits: ClassVar[int] = 28
     """Binary digits after the point where real numbers are summed: 28 are 4·10⁻⁹, and numbers up to 10¹⁰."""
     checked: ClassVar[bool] = False
     """Whether sites add a tag, so that each can check the sum when it is shown to them (`SumResult`)."""
     reals: ClassVar[bool] = False
-    """Whether sites add real numbers as they are: then the terms' ``largest_entry`` holds for each."""
+    """Whether sites add real numbers as they are: then the terms' ``max_abs_value`` holds for each."""
     packed: ClassVar[bool] = False
     """Whether several numbers share a word (`fedgeom.protocols.fixed_point`), which has bounds of its own."""
     in_groups: ClassVar[bool] = False
@@ -162,20 +158,16 @@ def hash_asked(question: Question) -> bytes:
     return fingerprint(b"asked", *pieces(question))[:16]
 
 
-class Confirmation(Message, frozen=True, kw_only=True):
+class Confirmation(Message, kind="sum.confirmation", harmless=True):
     """A site's signature under the list of those still there."""
 
-    kind: ClassVar[str] = "sum.confirmation"
     reveals: ClassVar[str] = "nothing: a signature"
-    harmless: ClassVar[bool] = True
     signature: Signature
 
 
-class Confirm(Question, frozen=True, kw_only=True):
+class Confirm(Question, kind="sum.confirm", answer=Confirmation):
     """Tell a site whose vectors arrived and ask it to sign that list."""
 
-    kind: ClassVar[str] = "sum.confirm"
-    answer: ClassVar[type[Message]] = Confirmation
     round: int
     alive: LongNames
     dropped: LongNames
@@ -184,15 +176,13 @@ class Confirm(Question, frozen=True, kw_only=True):
         check_characters(self.alive, self.dropped)
 
 
-class Witness(Question, frozen=True, kw_only=True):
+class Witness(Question, kind="sum.witness", answer=Confirmation):
     """Ask a site that is not summed, but holds shares, to sign the list too.
 
     When some of the sites are summed, the shares of the others may be needed. A witness signs one list a round like
     everybody else, for the very question that the summed sites masked for, so it can help with no second sum.
     """
 
-    kind: ClassVar[str] = "sum.witness"
-    answer: ClassVar[type[Message]] = Confirmation
     round: Annotated[int, msgspec.Meta(ge=0)]
     question_hash: Key
     content: Key
@@ -209,23 +199,19 @@ class Witness(Question, frozen=True, kw_only=True):
         check_characters(self.members, self.participants, self.alive, self.dropped)
 
 
-class UnmaskShares(Message, frozen=True, kw_only=True):
+class UnmaskShares(Message, kind="sum.shares", harmless=True):
     """Shares that remove own masks of the living and pairwise masks of the dropped."""
 
-    kind: ClassVar[str] = "sum.shares"
     reveals: ClassVar[str] = "shares of mask seeds: with enough of them, the sum over the sites still there"
-    harmless: ClassVar[bool] = True
     self_shares: Shares
     mask_shares: Shares
     proofs: Proofs
     """Of the pair's key that this site and a dropped one have: the coordinator notices if it opens another."""
 
 
-class Unmask(Question, frozen=True, kw_only=True):
+class Unmask(Question, kind="sum.unmask", answer=UnmaskShares):
     """Show a site the others' signatures and ask for its shares."""
 
-    kind: ClassVar[str] = "sum.unmask"
-    answer: ClassVar[type[Message]] = UnmaskShares
     round: int
     alive: LongNames
     dropped: LongNames

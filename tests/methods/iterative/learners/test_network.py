@@ -11,6 +11,7 @@ from fedgeom.errors import InputError
 from fedgeom.methods.iterative import MLP, ConvNet, Linear, Orthonormal
 from fedgeom.methods.iterative.learners.torch_module import NetworkLearner, network_learner
 from tests.methods.iterative.making import whole
+from tests.methods.iterative.simulation import simulate
 from tests.methods.iterative.torching import DIGITS, digits, torch
 
 IMAGES = DIGITS | {"network": ConvNet(features=8, channels=4), "shape": (1, 8, 8)}
@@ -50,13 +51,13 @@ def test_secure_open_and_plain_give_the_same_network_bit_for_bit(settings):
     sites, rule = digits(), FedAvg(**settings)
     secure, opened = fedgeom.run(rule, sites, seed=2), fedgeom.run(FedAvg(secure=False, **settings), sites, seed=2)
     assert np.array_equal(whole(secure.model), whole(opened.model))
-    assert np.array_equal(whole(secure.model), whole(rule.plain(sites, seed=2).model))
+    assert np.array_equal(whole(secure.model), whole(simulate(rule, sites, 2).model))
     assert {leaf.dtype for leaf in secure.model.parameters.values()} == {np.dtype(np.float32)}
 
 
 def test_a_network_learns_digits():
     sites = digits(rows=200)
-    model = FedAvg(**(IMAGES | {"rounds": 6, "epochs": 3, "rate": 0.1})).plain(sites).model
+    model = FedAvg(**(IMAGES | {"n_rounds": 6, "epochs": 3, "learning_rate": 0.1})).plain(sites).model
     assert np.mean([np.mean(model.predict(site.X) == site.y.astype(str)) for site in sites]) > 0.9
 
 
@@ -78,7 +79,7 @@ def test_bytes_of_images_are_never_made_double_and_images_are_predicted_as_they_
     rule = FedAvg(**(IMAGES | {"scale": "pixels"}))
     run = fedgeom.run(rule, sites, seed=0)
     assert not any("X" in vars(site) for site in sites)  # where a site's rows as double would be kept
-    assert np.array_equal(whole(run.model), whole(rule.plain(sites).model))
+    assert np.array_equal(whole(run.model), whole(simulate(rule, sites).model))
     as_double = [fedgeom.SiteData(site.name, site.X, site.y) for site in sites]
     assert np.allclose(whole(run.model), whole(rule.plain(as_double).model), atol=1e-4)
     found = run.model.predict_proba(images.reshape(90, 1, 8, 8))

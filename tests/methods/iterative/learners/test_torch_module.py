@@ -10,11 +10,12 @@ from fedgeom import FedAdam, FedAvg, FedDyn, FedPer, FedProx, Scaffold
 from fedgeom.errors import InputError
 from fedgeom.methods.iterative import Effort, Logistic, Objective, TorchLearner, Tree
 from tests.methods.iterative.making import own, unlike, whole
+from tests.methods.iterative.simulation import simulate
 
 torch = pytest.importorskip("torch", reason="torch is not installed; it comes with the extra fedgeom[torch]")
 nn = torch.nn
 SITES = unlike(n_sites=3, rows=15, columns=4, classes=3)
-SHORT = {"rounds": 2, "epochs": 2, "batch": 4}
+SHORT = {"n_rounds": 2, "epochs": 2, "batch_size": 4}
 
 
 @pytest.fixture(autouse=True)
@@ -51,7 +52,7 @@ COUNTING = TorchLearner("test-counting", counting)
 
 @pytest.mark.parametrize("row", [FedAvg, FedProx, Scaffold, FedDyn])
 def test_a_linear_module_is_logistic_regression_without_a_penalty(row):
-    options = {"rounds": 3, "epochs": 3, "batch": None, "rate": 0.2}
+    options = {"n_rounds": 3, "epochs": 3, "batch_size": None, "learning_rate": 0.2}
     ours = row(learner=Logistic(C=1e12), **options).plain(SITES).model
     theirs = row(learner=LINEAR, **options).plain(SITES).model
     assert np.allclose(theirs.parameters["weight"].T, ours.parameters["weights"], atol=1e-5)
@@ -74,7 +75,7 @@ def test_loss_and_gradient_are_those_of_logistic_regression():
 
 def test_an_objective_pulls_torch_as_it_pulls_numpy():
     X, y = SITES[0].X, np.arange(len(SITES[0])) % 3
-    effort, rng = Effort(epochs=4, batch=None, rate=0.1), np.random.default_rng(0)
+    effort, rng = Effort(epochs=4, batch_size=None, learning_rate=0.1), np.random.default_rng(0)
     start = LINEAR.start(4, 3, rng)
     terms = [start.like(rng.normal(size=start.size)) for _ in range(2)]
     mine = [Tree(intercept=part["bias"], weights=part["weight"].T) for part in terms]
@@ -95,7 +96,7 @@ def test_the_same_seed_gives_the_same_model_whatever_happened_before(learner):
     torch.manual_seed(99)
     torch.rand(7)
     shown = fedgeom.run(FedAvg(learner=learner, secure=False, **SHORT), SITES, seed=1)
-    assert first.model.to_bytes() == shown.model.to_bytes() == row.plain(SITES, seed=1).model.to_bytes()
+    assert first.model.to_bytes() == shown.model.to_bytes() == simulate(row, SITES, 1).model.to_bytes()
     assert fedgeom.run(row, SITES, seed=2).model.to_bytes() != first.model.to_bytes()
 
 
@@ -140,7 +141,7 @@ def test_running_means_travel_and_counters_do_not():
 @pytest.mark.parametrize("row", [FedAvg, FedAdam, FedDyn, Scaffold])
 def test_running_variances_stay_positive(row):
     """A coordinator's step along a variance could make it negative; statistics are averaged, and nothing more."""
-    model = fedgeom.run(row(learner="test-deep", rounds=6, epochs=1, batch=5), SITES).model
+    model = fedgeom.run(row(learner="test-deep", n_rounds=6, epochs=1, batch_size=5), SITES).model
     assert (model.parameters["1.running_var"] > 0).all()
     assert np.isfinite(model.predict_proba(SITES[0].X)).all()
 
@@ -153,12 +154,12 @@ def test_fedper_keeps_the_head_at_home():
     mine = [run.model.for_site(run.local[site.name]).parameters for site in SITES]
     assert (mine[0]["4.weight"] != mine[1]["4.weight"]).any()
     assert (mine[0]["0.weight"] == mine[1]["0.weight"]).all()
-    assert run.model.to_bytes() == FedPer(learner="test-deep", **SHORT).plain(SITES).model.to_bytes()
+    assert run.model.to_bytes() == simulate(FedPer(learner="test-deep", **SHORT), SITES).model.to_bytes()
 
 
 def test_a_lonely_last_row_can_be_normalised():
     sites = [site.take(range(9)) for site in SITES]
-    model = fedgeom.run(FedAvg(learner="test-deep", rounds=1, epochs=1, batch=4), sites).model  # 4 + 4 + 1
+    model = fedgeom.run(FedAvg(learner="test-deep", n_rounds=1, epochs=1, batch_size=4), sites).model  # 4 + 4 + 1
     assert np.isfinite(whole(model)).all()
     one = SITES[0].take([0])
     with pytest.raises(InputError, match="takes two rows; the site has one"):
@@ -179,7 +180,7 @@ def test_model_files(tmp_path):
 
 def test_refusals():
     with pytest.raises(InputError, match='knows no solver "exact"'):
-        FedAvg(learner="test-linear", solver="exact", rounds=1).plain(SITES)
+        FedAvg(learner="test-linear", solver="exact", n_rounds=1).plain(SITES)
     wrong = TorchLearner("test-wrong", linear, head=("top",))
     with pytest.raises(InputError, match="head arrays top are not in the module; it has"):
         wrong.start(4, 3, np.random.default_rng(0))
@@ -201,7 +202,7 @@ class Tempered(nn.Module):
 def test_a_parameter_without_dimensions_travels_and_is_kept(tmp_path):
     learner = TorchLearner("test-tempered", Tempered)
     run = fedgeom.run(FedAvg(learner=learner, **SHORT), SITES, record=tmp_path / "run")
-    assert run.model.to_bytes() == FedAvg(learner=learner, **SHORT).plain(SITES).model.to_bytes()
+    assert run.model.to_bytes() == simulate(FedAvg(learner=learner, **SHORT), SITES).model.to_bytes()
     back = fedgeom.load_model(tmp_path / "run")
     assert back.parameters["heat"].shape == ()
     assert (back.predict_proba(SITES[0].X) == run.model.predict_proba(SITES[0].X)).all()

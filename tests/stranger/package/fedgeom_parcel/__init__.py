@@ -13,7 +13,6 @@ from fedgeom.extend import (
     Learner,
     Method,
     Model,
-    Plain,
     Site,
     Sum,
     SumQuestion,
@@ -26,10 +25,9 @@ from fedgeom.extend import (
 )
 
 
-class SumLabels(SumQuestion, frozen=True):
+class SumLabels(SumQuestion, kind="majority.count"):
     """Ask how many rows of each class a site has, masked."""
 
-    kind = "majority.count"
     answer_reveals = "masked; with all others: how many rows each class has"
     classes: tuple[str, ...]
 
@@ -73,9 +71,6 @@ class Majority(Method):
         cohort = join(sites, self)
         counts = cohort.sum_counts(SumLabels(classes=self.classes))
         return hand_out(cohort, MajorityModel(self.classes, counts))
-
-    def plain(self, sites, seed=0):
-        return Plain(MajorityModel(self.classes, sum(count(site.y, self.classes) for site in sites)))
 
 
 class LeastSquares(Learner):

@@ -94,12 +94,16 @@ class Learner(ABC):
             raise InputError(f'learner {self.name!r} knows no solver "exact"; use solver="sgd"')
         objective.only_terms(self.name)
         effort.only_plain(self.name)
-        shape, terms, free = Tree(parameters), objective.flat(), objective.free(parameters)
+        shape = Tree(parameters)
+        terms = objective.flat()
+        free = objective.free(parameters)
         w = shape.flat()
         weights = objective.row_weights
         for rows in effort.batches(len(X), rng, y):
             gradient = self._weighed(shape.like(w), X[rows], y[rows], None if weights is None else weights[rows])
-            w = w - effort.rate * step(gradient if objective.plain else gradient + terms.gradient(w), effort, free)
+            w = w - effort.learning_rate * step(
+                gradient if objective.plain else gradient + terms.gradient(w), effort, free
+            )
         return shape.like(w)
 
     def _weighed(self, parameters: Parameters, X: Floats, y: Ints, weights: Floats | None) -> Floats:

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from fedgeom.errors import InputError
 from fedgeom.geometry.hyperbolic.svm import EuclideanSVC
-from fedgeom.methods.hulls.plain import name_groups, plain
 from papers.common import confidence
 from papers.hulls import published
+from papers.hulls.plain import name_groups, plain
 from tests.methods.hulls.drawing import pairs
 
 Floats = NDArray[np.float64]

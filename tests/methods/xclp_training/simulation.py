@@ -1,4 +1,7 @@
-"""The plain twin: training with pseudo-labels in one process, without messages, as Algorithm 2 writes it."""
+"""Training with pseudo-labels in one loop, as Algorithm 2 writes it, for every engine, network and scale.
+
+The steps are fedgeom's own functions; the order in which they are taken is written here once more.
+"""
 
 from __future__ import annotations
 
@@ -10,31 +13,28 @@ import numpy as np
 
 from fedgeom.arrays import Floats, Ints
 from fedgeom.data.sites import SiteData
-from fedgeom.errors import InputError
-from fedgeom.federation.method import Plain
+from fedgeom.federation.plain import Plain
 from fedgeom.methods.iterative import setup
 from fedgeom.methods.iterative.model import is_joint
-from fedgeom.methods.iterative.plain import model_of, scales
 from fedgeom.methods.iterative.settings import Round
 from fedgeom.methods.iterative.site import LAST, generator
 from fedgeom.methods.iterative.summed import Summed, combined
 from fedgeom.methods.iterative.task import Task
 from fedgeom.methods.iterative.tree import State, Tree
 from fedgeom.methods.xclp.core import label_numbers, own_label_counts
-from fedgeom.methods.xclp.plain import plain_of
 from fedgeom.methods.xclp.settings import XclpSettings
 from fedgeom.methods.xclp_training.pseudo import Pseudo, capped
 from fedgeom.methods.xclp_training.settings import XclpTrainingSettings
 from fedgeom.methods.xclp_training.site import HalvedEffort
+from papers.xclp.plain import plain_of
+from tests.methods.iterative.simulation import model_of
 
 
 def simulate(method: XclpTrainingSettings, sites: Sequence[SiteData], seed: int = 0) -> Plain:
     """Train as a run does when no site is lost, with the same draws of sites; no rows are set aside."""
-    if method.validation:
-        raise InputError("the plain twin has no rows set aside; use fedgeom.run")
     twin = _Twin(method, sorted(sites, key=lambda site: site.name), seed)
     state = Tree(method.start(method.shared(twin.first)))
-    for number in range(method.rounds):
+    for number in range(method.n_rounds):
         given, chosen = state.select(method.gives), twin.drawn(number)
         if method.labels_in(number):
             twin.label(given, chosen)
@@ -52,7 +52,7 @@ class _Twin:
         self.first = Tree(
             self.learner.start(self.columns, len(self.names), np.random.default_rng([seed % 2**63, 0]))
         )
-        self.scale = scales(method, sites)
+        self.scale = setup.scales(method, sites)
         self.known: list[Ints] = [label_numbers(site.y, self.names) for site in sites]
         self.pseudo = [Pseudo(np.full(len(site), -1), np.zeros(len(site))) for site in sites]
         self.labelled: set[int] = set()
@@ -96,8 +96,8 @@ class _Twin:
         likely = (found.codes >= 0) & ~own & (found.weights > 0) & (number >= method.first_spread)
         use = own | likely
         weights = np.where(own, 1.0, found.weights)[use] if likely.any() else None
-        effort = method.effort(method.rate if number == LAST else method.rate_in(number))
-        if method.halves:
+        effort = method.effort(method.learning_rate if number == LAST else method.rate_in(number))
+        if method.half_labelled:
             effort = HalvedEffort(**vars(effort) | {"labelled": own[use]})
         y, rng = np.where(own, self.known[at], found.codes)[use], generator(self.seed, number, self.sites[at].name)
         return replace(task, X=task.X[use], y=y, effort=effort, rng=rng, round=number, row_weights=weights)

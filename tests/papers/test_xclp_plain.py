@@ -9,8 +9,8 @@ from sklearn.datasets import load_digits
 from fedgeom.data.split import split
 from fedgeom.errors import InputError
 from fedgeom.geometry.graphs.lsh import cosine_from_hamming, hamming, hash_bits
-from fedgeom.methods.xclp.core import VARIANTS, code_confidence
-from fedgeom.methods.xclp.plain import per_client, plain
+from fedgeom.methods.xclp.core import VARIANTS, at_site, code_confidence, setting_for
+from papers.xclp.plain import per_client, plain, rescale_confidence
 
 SEED = bytes(range(32))
 Part = tuple[np.ndarray, np.ndarray]
@@ -161,6 +161,19 @@ def test_later_rows_are_scaled_like_the_others(small: tuple[list[Part], list[np.
     np.testing.assert_allclose(
         later.confidence, code_confidence(plainly.scores, *found.joint, np.full(len(later.codes), -1))
     )
+
+
+def test_confidences_are_scaled_only_with_joint_numbers() -> None:
+    found = at_site(
+        np.array([[3.0, 1.0]]), np.array([-1]), setting_for("paper", None, None), np.array([1.0, 1.0]), "none"
+    )
+    nobody, joint = np.array([-1]), (4096, np.array([1.0, 3.0]))
+    assert rescale_confidence(found, None, nobody) is found
+    scaled = rescale_confidence(found, joint, nobody)
+    np.testing.assert_array_equal(scaled.confidence, code_confidence(found.scores, 4096, [1, 3], nobody))
+    np.testing.assert_array_equal(scaled.codes, found.codes)
+    kept = rescale_confidence(found, joint, np.array([1]))
+    assert (kept.codes.tolist(), kept.confidence.tolist()) == ([1], [1.0])
 
 
 def test_the_prior_lifts_skewed_sites_and_leaves_even_ones() -> None:

@@ -14,13 +14,14 @@ import numpy.typing as npt
 
 from fedgeom.arrays import Floats, Ints
 from fedgeom.data.sites import SiteData
-from fedgeom.data.validation import check_columns, check_known_labels, check_table
+from fedgeom.data.validation import Finding, check_columns, check_known_labels, check_table
 from fedgeom.errors import InputError, ProtocolError
-from fedgeom.federation.coordinator import Sites
-from fedgeom.federation.messages import LARGEST_MESSAGE, Array, Key, Message, Names, Question
-from fedgeom.federation.method import Method, Plain
+from fedgeom.federation.coordinator import Coordinator
+from fedgeom.federation.messages import LARGEST_MESSAGE, Array, Key, Names, Question
+from fedgeom.federation.method import Method
 from fedgeom.federation.model import Model
 from fedgeom.federation.plan import Ask, Plan, Shape, Sum
+from fedgeom.federation.policy import Policy
 from fedgeom.federation.preparation import Preparation
 from fedgeom.federation.site import Memory, Part, Site, answers
 from fedgeom.methods.ridge.core import Solution, packed_gram, solve, starts, turn_of, turned
@@ -31,7 +32,7 @@ from fedgeom.methods.ridge.settings import RidgeSettings
 from fedgeom.methods.ridge.site import SolutionMemory
 from fedgeom.methods.ridge.statistics import (
     FeatureProblem,
-    Made,
+    FeatureState,
     Statistics,
     change_bits,
     check_part,
@@ -49,45 +50,37 @@ from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
 from fedgeom.protocols.site import Contribution, SecureMemory, SummingSite
 
 
-class TakeBase(Question, frozen=True, kw_only=True):
+class TakeBase(Question, kind="ridge-update.base", answer=SolutionTaken):
     """Give a site what the features were made from, and hashes of the sums; the terms say what stands for them."""
 
-    kind: ClassVar[str] = "ridge-update.base"
-    answer: ClassVar[type[Message]] = SolutionTaken
     made: Annotated[bytes, msgspec.Meta(max_length=2**26)]
     hashes: Annotated[tuple[Key, ...], msgspec.Meta(max_length=MOST_PARTS)]
 
 
-class SumChange(SumQuestion, frozen=True, kw_only=True):
+class SumChange(SumQuestion, kind="ridge-update.counts", checked=True):
     """Ask how many rows of each class are added and how many are taken out, masked."""
 
-    kind: ClassVar[str] = "ridge-update.counts"
     answer_reveals: ClassVar[str] = (
         "masked; with all others, to everybody: how many rows of each class are added and taken out"
     )
-    checked: ClassVar[bool] = True
     classes: Names
 
 
-class SumChangedGram(SumQuestion, frozen=True, kw_only=True):
+class SumChangedGram(SumQuestion, kind="ridge-update.gram", checked=True):
     """Ask for a part of the masked products of features: those of rows added, less those of rows taken out."""
 
-    kind: ClassVar[str] = "ridge-update.gram"
     answer_reveals: ClassVar[str] = (
         "masked; with all others, to everybody: by how much the sums of products of features change. It is the sum "
         "over the changed rows alone, which only the other sites' changes hide"
     )
-    checked: ClassVar[bool] = True
     counts: SumResult
     """How many rows change."""
     part: Annotated[int, msgspec.Meta(ge=0, lt=MOST_PARTS)]
 
 
-class CheckUpdate(Question, frozen=True, kw_only=True):
+class CheckUpdate(Question, kind="ridge-update.check", answer=SolutionTaken):
     """Show the sites a part of the sum from before and of the change; after the last they have the new model."""
 
-    kind: ClassVar[str] = "ridge-update.check"
-    answer: ClassVar[type[Message]] = SolutionTaken
     number: Annotated[int, msgspec.Meta(ge=0, lt=MOST_PARTS)]
     before: Array
     """(numbers,), f8"""
@@ -172,13 +165,13 @@ class UpdateSite(SummingSite[UpdateMemory]):
         return np.array([place[name] for name in self.table.y.astype(str).tolist()], np.int64)
 
     @property
-    def made(self) -> Made:
+    def made(self) -> FeatureState:
         """What the features are made from."""
         if not self.memory.made:
             raise ProtocolError("the features did not come yet")
-        return msgspec.msgpack.decode(self.memory.made, type=Made)
+        return msgspec.msgpack.decode(self.memory.made, type=FeatureState)
 
-    def _plan(self, made: Made) -> FeatureProblem:
+    def _plan(self, made: FeatureState) -> FeatureProblem:
         return FeatureProblem(self.settings, made.seed, (1, 1), self.data.shape[1], len(self.settings.classes))
 
     @answers(TakeBase)
@@ -187,7 +180,7 @@ class UpdateSite(SummingSite[UpdateMemory]):
         if stands_for(ask.made, ask.hashes) != self.settings.since:
             raise ProtocolError("the features and sums that came are not those that the terms stand for")
         try:
-            made = msgspec.msgpack.decode(ask.made, type=Made)
+            made = msgspec.msgpack.decode(ask.made, type=FeatureState)
             plan = self._plan(made)
             made.fit.finished(plan)
             made.preparation()
@@ -196,14 +189,16 @@ class UpdateSite(SummingSite[UpdateMemory]):
             raise ProtocolError("the features that came cannot be used") from error
         if not fits:
             raise ProtocolError("the sums from before have another number of parts")
-        self.memory.made, self.memory.hashes = ask.made, ask.hashes
+        self.memory.made = ask.made
+        self.memory.hashes = ask.hashes
         return SolutionTaken()
 
     @answers(SumChange)
     def sum_change(self, ask: SumChange) -> Contribution:
         """Count rows that are added, and rows that are taken out, by class."""
         self.names.check_agreed(ask.classes)
-        signs, classes = signs_of(self.table), len(self.settings.classes)
+        signs = signs_of(self.table)
+        classes = len(self.settings.classes)
         counts = [np.bincount(self.codes[signs == one], minlength=classes) for one in (1, -1)]
         return self.contribute(ask, np.concatenate(counts).astype(np.int64))
 
@@ -219,9 +214,11 @@ class UpdateSite(SummingSite[UpdateMemory]):
     @answers(SumChangedGram)
     def sum_gram(self, ask: SumChangedGram) -> Contribution:
         """Add up a part of the change of the products."""
-        made, changed = self.made, self._changed(ask.counts)
+        made = self.made
+        changed = self._changed(ask.counts)
         plan = self._plan(made)
-        parts, at = gram_parts(self.settings, plan.width, plan.classes), starts(plan.width, plan.classes)
+        parts = gram_parts(self.settings, plan.width, plan.classes)
+        at = starts(plan.width, plan.classes)
         start = self.joining.memory.sums.index(SumChangedGram.kind)
         if ask.part >= len(parts) or ask.ticket.round != start + ask.part:
             raise ProtocolError(f"part {ask.part} of the sum is not what round {ask.ticket.round} is for")
@@ -242,9 +239,10 @@ class UpdateSite(SummingSite[UpdateMemory]):
     def _bits(self, changed: float) -> int:
         return change_bits(self.settings, changed, len(self.joining.memory.order))
 
-    def _gram(self, plan: FeatureProblem, made: Made) -> Floats:
+    def _gram(self, plan: FeatureProblem, made: FeatureState) -> Floats:
         """Return the products of rows that are added, less those of rows taken out."""
-        signs, ground = signs_of(self.table), made.fit.finished(plan)
+        signs = signs_of(self.table)
+        ground = made.fit.finished(plan)
         total = np.zeros(int(starts(plan.width, plan.classes)[-1]))
         for sign in (1, -1):
             rows = np.flatnonzero(signs == sign)
@@ -255,7 +253,8 @@ class UpdateSite(SummingSite[UpdateMemory]):
     @answers(TakeSolution)
     def take_solution(self, ask: TakeSolution) -> SolutionTaken:
         """Keep a solution until the sums have shown whether it is one."""
-        plan, memory = self._plan(self.made), self.memory.solution
+        plan = self._plan(self.made)
+        memory = self.memory.solution
         if memory.weights is None:  # asked the same again, it is kept as it is
             shape = (plan.width + 1, plan.classes)
             memory.take(ask.weights.numpy(), ask.alpha, ask.freedom, self.settings.alpha, shape)
@@ -264,7 +263,8 @@ class UpdateSite(SummingSite[UpdateMemory]):
     @answers(CheckUpdate)
     def check_update(self, ask: CheckUpdate) -> SolutionTaken:
         """Look at one part of the sums; at the last, decide and keep the model."""
-        memory, made = self.memory.solution, self.made
+        memory = self.memory.solution
+        made = self.made
         plan = self._plan(made)
         parts = gram_parts(self.settings, plan.width, plan.classes)
         start = self.joining.memory.sums.index(SumChangedGram.kind)
@@ -279,7 +279,9 @@ class UpdateSite(SummingSite[UpdateMemory]):
         self.memory.after = (*self.memory.after, hash_part(total))
         if memory.checked == len(parts):
             memory.conclude(self.settings.rule)
-            classes, maps, ground = self.settings.classes, self.settings.maps, made.fit.finished(plan)
+            classes = self.settings.classes
+            maps = self.settings.maps
+            ground = made.fit.finished(plan)
             model = RidgeModel.made(classes, maps, ground, memory.final(), memory.alpha, made.temperature)
             self.handed.keep(model.to_bytes())
         return SolutionTaken()
@@ -327,9 +329,10 @@ class RidgeUpdate(UpdateSettings, Method):
             raise InputError("an update needs the sums of the run before; in Python, run.update(…) has them")
         return found
 
-    def check_together(self, sites: Sequence[SiteData]) -> None:
+    def check(self, sites: Sequence[SiteData], policy: Policy, seed: int = 0) -> list[Finding]:
         """Refuse sites whose tables do not fit together, before anything is sent."""
         check_columns({site.name: site.shape[1] for site in sites})
+        return []
 
     def plan(self, shape: Shape) -> Plan:
         """Agree on names, give the features, sum the change, let the sites check the solution."""
@@ -356,9 +359,10 @@ class RidgeUpdate(UpdateSettings, Method):
     def _base(before: Statistics) -> TakeBase:
         return TakeBase(made=msgspec.msgpack.encode(before.made), hashes=before.hashes)
 
-    def conduct(self, sites: Sites) -> RidgeModel:
+    def conduct(self, sites: Coordinator) -> RidgeModel:
         """Hold the conversation: join, give the features, sum the change, solve, let the sites check."""
-        before, cohort = self.before, join(sites, self)
+        before = self.before
+        cohort = join(sites, self)
         assert self.classes is not None
         kept = agree_on_names(cohort, self.classes)
         plan = FeatureProblem(self, before.made.seed, (1, 1), cohort.columns, len(self.classes))
@@ -404,29 +408,13 @@ class RidgeUpdate(UpdateSettings, Method):
         return solve(parts, gram_parts(self, plan.width, plan.classes), plan.width, plan.classes, self.alpha)
 
     def _model(self, found: Solution, plan: FeatureProblem, sums: Sequence[Floats]) -> RidgeModel:
-        made, parts = self.before.made, gram_parts(self, plan.width, plan.classes)
+        made = self.before.made
+        parts = gram_parts(self, plan.width, plan.classes)
         by = turn_of(sums, parts, found.weights, found.freedom) if self.rule == "discriminant" else None
         ground = made.fit.finished(plan)
         assert self.classes is not None
         final = turned(found.weights, by)
         return RidgeModel.made(self.classes, self.maps, ground, final, found.alpha, made.temperature)
-
-    def plain(self, sites: Sequence[SiteData], seed: int = 0) -> Plain:
-        """Compute the same in one place."""
-        before = self.before
-        assert self.classes is not None
-        plan = FeatureProblem(self, before.made.seed, (1, 1), sites[0].shape[1], len(self.classes))
-        ground, at = before.made.fit.finished(plan), starts(plan.width, plan.classes)
-        place, total = {name: code for code, name in enumerate(self.classes)}, np.concatenate(before.parts)
-        for site in sites:
-            codes, signs = np.array([place[str(one)] for one in site.y.tolist()], np.int64), signs_of(site)
-            for sign in (1, -1):
-                rows = np.flatnonzero(signs == sign)
-                features = features_of(rows_of(site)[rows], plan, ground)
-                total += sign * packed_gram(features, codes[rows], plan.classes, plan.width)
-        parts = [total[at[first] : at[last]] for first, last in gram_parts(self, plan.width, plan.classes)]
-        model = self._model(self._solve(parts, plan), plan, parts)
-        return Plain(model.with_preparation(before.made.preparation()))
 
 
 RidgeUpdate.name = "ridge-update"  # said here, so that it is in no list of methods: `Run.update` alone makes it

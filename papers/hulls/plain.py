@@ -11,6 +11,7 @@ at the end; the coordinator of a secure run never sees them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -19,19 +20,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linear_sum_assignment
 
-from fedgeom.arrays import Indices
+from fedgeom.arrays import Floats, Indices
 from fedgeom.errors import InputError
 from fedgeom.geometry.hyperbolic.grid import Grid
 from fedgeom.geometry.hyperbolic.poincare import check_points
 from fedgeom.geometry.hyperbolic.svm import PoincareSVC
 from fedgeom.methods.hulls.core import (
     Bins,
-    covering_radius,
+    class_hulls,
     fit_groups,
     group_hulls,
-    local_hulls,
     make_grid,
     points_of_groups,
+    rounded_hulls,
 )
 from fedgeom.methods.hulls.matching import How
 
@@ -92,6 +93,28 @@ def plain(
         points_of_groups(hulls, members, grid), PoincareSVC(curvature=c) if classifier is None else classifier
     )
     return PlainModel(grid, tuple(hulls), owners, members, name_groups(members, labels), model)
+
+
+def covering_radius(parts: Sequence[Floats], *, c: float = 1.0) -> float:
+    """Give a radius for the grid: the largest norm plus 1e-4, or halfway to the edge if that is nearer.
+
+    Each part (n, d), f8.
+    """
+    largest = max(float(np.linalg.norm(X, axis=1).max(initial=0.0)) for X in parts)
+    return min(largest + 1e-4, (largest + 1 / math.sqrt(c)) / 2)
+
+
+def local_hulls(X: ArrayLike, y: ArrayLike, grid: Grid, trim: float | str = "auto") -> dict[Any, Bins]:
+    """Give the quantised hull of each of a site's classes: the distinct bins of its corners, ascending.
+
+    X (n, 2), y (n,).
+
+    Hull, quantise its extreme points, hull again (Definition 3). This is all that a site tells about its data.
+    """
+    points, labels = check_points(X, c=grid.c, dim=2, name="X"), np.asarray(y)
+    if labels.shape != (len(points),):
+        raise InputError(f"X has {len(points)} points, but y has shape {labels.shape}; one label each is wanted")
+    return rounded_hulls(class_hulls(points, labels, trim, c=grid.c), grid)
 
 
 def name_groups(members: Indices, labels: Sequence[Any]) -> tuple[Any, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -22,6 +22,7 @@ from fedgeom.methods.xclp.core import (
     Setting,
     Variant,
     at_site,
+    code_confidence,
     confidence_level,
     finish,
     is_labelled,
@@ -29,7 +30,6 @@ from fedgeom.methods.xclp.core import (
     label_numbers,
     label_text,
     one_hot,
-    rescale_confidence,
     setting_for,
     shared_seed,
 )
@@ -95,19 +95,31 @@ def plain_of(
         sites,
         variant=settings.variant,
         graph=settings.graph,
-        L=settings.bits,
-        k=settings.neighbours,
+        L=settings.hash_bits,
+        k=settings.n_neighbors,
         alpha=settings.alpha,
         prior=settings.prior,
         confidence=settings.confidence,
         classes=classes,
         seed=seed,
-        flip_rate=settings.flip,
-        anchors=settings.anchors,
-        m=settings.code,
-        rounds=settings.rounds,
+        flip_rate=settings.flip_probability,
+        anchors=settings.n_anchors,
+        m=settings.n_nearest,
+        rounds=settings.n_rounds,
         least=settings.min_cell,
     )
+
+
+def rescale_confidence(found: Labelled, joint: tuple[int, Floats] | None, known: Ints) -> Labelled:
+    """Label and weigh rows as the reference code does, by the largest confidence of all sites and the labels' counts.
+
+    joint: a number and (classes,), f8; None: rows stay as they are. known (rows,): the label of those that have one,
+    which they keep, else -1.
+    """
+    if joint is None:
+        return found
+    confidence = code_confidence(found.scores, *joint, known)
+    return replace(found, codes=keep_known(found.codes, known), confidence=confidence)
 
 
 def plain(

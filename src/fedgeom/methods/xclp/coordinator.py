@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,17 +14,18 @@ import numpy.typing as npt
 
 from fedgeom.errors import TooFewSitesError
 from fedgeom.federation.messages import Array
+from fedgeom.federation.plan import WORD_MODULUS, Ask, Plan, Shape, Steps, Sum, array_size
 from fedgeom.federation.results import RunWarning
-from fedgeom.methods.xclp.anchors import AnchorConversation, ModelRead, ReadModel
+from fedgeom.methods.xclp.anchors import SIZES, AnchorCoordinator, ModelRead, ReadModel, ThroughAnchors
 from fedgeom.methods.xclp.core import GRID
-from fedgeom.methods.xclp.distances import compare, layout, neighbour_graph
+from fedgeom.methods.xclp.distances import Comparisons, compare, layout, neighbour_graph, smaller_messages
 from fedgeom.methods.xclp.messages import (
     Collect,
     CountClasses,
     CountLabels,
     CountRows,
-    Kept,
     Reading,
+    ResultKept,
     Rows,
     Spread,
     Weigh,
@@ -31,12 +33,14 @@ from fedgeom.methods.xclp.messages import (
 from fedgeom.methods.xclp.model import XclpModel
 from fedgeom.methods.xclp.settings import NothingToSpreadError, XclpSettings
 from fedgeom.methods.xclp.site import ATTEMPTS
-from fedgeom.protocols import maximum
+from fedgeom.protocols import fixed_point
 from fedgeom.protocols.cohort import Cohort
+from fedgeom.protocols.secure_sum.messages import Ticket
 from fedgeom.protocols.secure_sum.rules import GroupDraw
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
+
 
 Wanted = dict[str, npt.NDArray[np.bool_]]
 """For each site, which of its rows want an influence column."""
@@ -55,8 +59,11 @@ class Propagation:
         features: bytes | None = None,
     ):
         """Begin; ``columns`` and ``features`` are those of what a network makes of the rows (`SumRows`)."""
-        self.settings, self.cohort, self.number = settings, cohort, round
-        self.columns, self.features = columns, features
+        self.settings = settings
+        self.cohort = cohort
+        self.number = round
+        self.columns = columns
+        self.features = features
         self.group = 0
         """Which of the groups of sites is under way; 0 where there are none."""
 
@@ -75,7 +82,9 @@ class Propagation:
         cohort = self.cohort
         keys = cohort.joined.keys
         draw.check_sizes(len(cohort.names), max(keys[name].min_cohort for name in cohort.names))
-        living, ended, failed = set(cohort.left), list[str](), list[Exception]()
+        living = set(cohort.left)
+        ended = list[str]()
+        failed = list[Exception]()
         figures: dict[str, Any] = {"groups": draw.count}
         for self.group, names in enumerate(draw.groups(cohort.names, cohort.sites.seed, cohort.joined.seed)):
             cohort.left = tuple(name for name in names if name in living)
@@ -94,7 +103,8 @@ class Propagation:
         return XclpModel(classes, variant=self.settings.variant), figures | {"classes": len(classes)}
 
     def _pairs(self, classes: tuple[str, ...]) -> tuple[XclpModel, dict[str, Any]]:
-        cohort, wanted = self.cohort, self._rows()
+        cohort = self.cohort
+        wanted = self._rows()
         distances = compare(self.settings, cohort, {name: len(mask) for name, mask in wanted.items()}, self.number)
         cohort.left = compared = tuple(sorted({name for pair in distances for name in pair}))
         places = layout(compared, {name: len(wanted[name]) for name in compared})
@@ -118,11 +128,12 @@ class Propagation:
         }
 
     def _anchors(self, classes: tuple[str, ...]) -> tuple[XclpModel, dict[str, Any]]:
-        cohort, settings = self.cohort, self.settings
-        talk = AnchorConversation(settings, cohort, self.columns, self.features)
+        cohort = self.cohort
+        settings = self.settings
+        talk = AnchorCoordinator(settings, cohort, self.columns, self.features)
         anchors = talk.fit()
         scores, counts = talk.scores(anchors, classes)
-        model = XclpModel(classes, anchors, scores, counts, settings.variant, settings.code)
+        model = XclpModel(classes, anchors, scores, counts, settings.variant, settings.n_nearest)
         read = ReadModel(model=model.to_bytes(), reading=self._reading(counts), round=self.number)
         summed = len(cohort.left)
         told = cohort.sites.ask(read, of=cohort.left, expect=ModelRead)
@@ -142,12 +153,12 @@ class Propagation:
         stamp = reading.stamp(model.to_bytes() if model.anchors is not None else b"")
         total = cohort.sum_elements(
             CountLabels(classes=model.classes, stamp=stamp, group=self.group, round=self.number),
-            modulus=maximum.MODULUS,
+            modulus=fixed_point.MODULUS,
             length=GRID + len(model.classes),
         )
-        (level,) = maximum.read_levels(total, [GRID])
+        (level,) = fixed_point.read_levels(total, [GRID])
         weigh = Weigh(level=level, sizes=Array.of(total[GRID:].astype(np.float64)), round=self.number)
-        cohort.sites.ask(weigh, of=cohort.left, expect=Kept).need(1, "that they have their confidences")
+        cohort.sites.ask(weigh, of=cohort.left, expect=ResultKept).need(1, "that they have their confidences")
 
     def _rows(self) -> Wanted:
         """Return, for each site, which of its rows want an influence column."""
@@ -163,7 +174,7 @@ class Propagation:
         }
         found = cohort.sites.ask(questions, expect=Rows)
         cohort.joined.delivered(found)
-        found.need(self.settings.min_sites, "how many rows they have")
+        found.need(cohort.min_sites, "how many rows they have")
         return {name: answer.labelled.numpy().astype(bool).ravel() for name, answer in found.items()}
 
     def _collected(
@@ -180,7 +191,8 @@ class Propagation:
         """
         from fedgeom.geometry.graphs.propagation import influence_columns  # scipy.sparse: half a second
 
-        cohort, alpha = self.cohort, self.settings.setting.alpha
+        cohort = self.cohort
+        alpha = self.settings.setting.alpha
         columns = {
             name: influence_columns(graph, alpha, places[name][0] + np.flatnonzero(wanted[name])).astype(
                 np.float32
@@ -200,9 +212,138 @@ class Propagation:
             name: Collect(of=hidden.ticket, block=Array.of(b), reading=reading, round=self.number)
             for name, b in hidden.blocks.items()
         }
-        kept = cohort.sites.ask(back, expect=Kept)
+        kept = cohort.sites.ask(back, expect=ResultKept)
         kept.need(1, "that they have their rows")
         return tuple(kept)
+
+
+UNSEEN = "how many rows the sites have, and how many of these a label"
+UNLABELLED = "none of these sites has a label: nothing spreads"
+SUREST = "how sure the surest row is takes up to two bytes more"
+
+
+@dataclass(frozen=True)
+class Propagate(Steps):
+    """The plan of `Propagation.spread`."""
+
+    settings: XclpSettings
+    classes: tuple[str, ...]
+    labelled: Mapping[str, int] = field(default_factory=dict)
+    """How many rows of each site have a label that spreads, where one process has the tables."""
+    round: int = 0
+    columns: int | None = None
+    """How many features rows have; None: the table's columns."""
+    features: bytes | None = None
+    sites: tuple[str, ...] | None = None
+    """Those that take part; None: all."""
+    bound: str = ""
+    """What else decides whether, or over whom, labels spread."""
+
+    def steps(self, shape: Shape, private: bool) -> Plan:
+        """Yield one propagation through anchors, or one over pairs in each group."""
+        if self.settings.graph == "anchors":
+            yield from self._anchors(shape)
+            return
+        names = self.sites or shape.sites
+        seen = {table.name: len(table) for table in shape.tables}
+        rows = {name: seen.get(name, shape.rows) for name in names}
+        wanted = rows if self.settings.hide_labelled else rows | dict(self.labelled)
+        draw = self.settings.group_draw
+        if draw is None:
+            yield from self._pairs(shape, 0, rows, wanted, self.bound)
+            return
+        bound = self.bound
+        if draw.by == "sites":  # whoever is drawn together: as if all had as many rows as the largest
+            bound = draw.decides
+            rows = wanted = dict.fromkeys(names, max(rows.values()))
+        for group, some in enumerate(draw.planned(names, shape)):
+            yield from self._pairs(shape, group, {name: rows[name] for name in some}, wanted, bound)
+
+    def _anchors(self, shape: Shape) -> Plan:
+        names = set(self.sites or shape.sites)
+        seen = [len(table) for table in shape.tables if table.name in names]
+        columns = shape.columns if self.columns is None else self.columns
+        anchors = yield ThroughAnchors(
+            self.settings,
+            self.classes,
+            columns,
+            sum(seen) if seen else shape.rows * len(names),
+            self.features,
+            self.sites,
+            self.bound,
+        )
+        yield Ask(
+            lambda _: ReadModel(model=self._model(anchors, columns), reading=self._reading(), round=self.round),
+            ModelRead(),
+            bound=SIZES,
+            to=self.sites,
+        )
+        yield from self._weigh(0, self.sites, self.bound)
+
+    def _pairs(
+        self, shape: Shape, group: int, rows: Mapping[str, int], wanted: Mapping[str, int], bound: str
+    ) -> Plan:
+        """Yield how the rows of some sites are compared, and labels spread over their graph."""
+        settings = self.settings
+        names = tuple(rows)
+        count = len(self.classes)
+        seen = {table.name for table in shape.tables}
+        decides = bound or ("" if seen.issuperset(names) else UNSEEN)
+        more: dict[str, Any] = {"bound": decides, "to": names}
+        yield Ask(
+            CountRows(members=shape.sites, letters={}, hide=settings.hide_labelled, round=self.round),
+            Rows(labelled=Array.of(np.zeros(0, np.uint8))),
+            up={name: array_size("u1", one) - array_size("u1", 0) for name, one in rows.items()},
+            **more,
+        )
+        yield Comparisons(settings, rows, self.round, decides)
+        yield Sum(CountClasses(classes=self.classes, group=group, round=self.round), count, bound=bound, to=names)
+        if not any(self.labelled.get(name, 1) for name in names):
+            bound = UNLABELLED
+            more["bound"] = UNLABELLED
+        places = layout(names, dict(rows))
+        height = sum(rows.values())
+        blank = Array.of(np.zeros((0, 0), np.float32))
+        whole = array_size("u8", height * count)
+        spread = yield Sum(
+            Spread(classes=self.classes, layout=places, columns=blank),
+            height * count,
+            spare=ATTEMPTS - 1,
+            down={name: array_size("f4", height, wanted[name]) - array_size("f4", 0, 0) for name in names},
+            up={name: array_size("u8", (height - one) * count) - whole for name, one in rows.items()},
+            work=1e-9 * height * count * max(wanted[name] for name in names),
+            remedy=smaller_messages(settings),
+            **more,
+        )
+        ticket = Ticket(round=spread.round, modulus=str(WORD_MODULUS), members=shape.sites, participants=names)
+        block = Array.of(np.zeros(0, np.uint64))
+        yield Ask(
+            Collect(of=ticket, block=block, reading=self._reading(), round=self.round),
+            ResultKept(),
+            down={name: array_size("u8", one * count) - array_size("u8", 0) for name, one in rows.items()},
+            **more,
+        )
+        yield from self._weigh(group, names, bound)
+
+    def _weigh(self, group: int, names: tuple[str, ...] | None, bound: str) -> Plan:
+        """Yield how confidences are scaled as the reference code does, if that is wanted."""
+        if self.settings.confidence == "entropy":
+            return
+        count = len(self.classes)
+        labels = CountLabels(classes=self.classes, stamp=bytes(32), group=group, round=self.round)
+        yield Sum(labels, GRID + count, modulus=fixed_point.MODULUS, bound=bound, to=names)
+        weigh = Weigh(level=GRID, sizes=Array.of(np.zeros(count)), round=self.round)
+        yield Ask(weigh, ResultKept(), bound=SUREST, to=names)
+
+    def _reading(self) -> Reading:
+        counts = Array.of(np.zeros(len(self.classes)))
+        return Reading(variant=self.settings.variant, prior=self.settings.prior, counts=counts)
+
+    def _model(self, anchors: int, columns: int) -> bytes:
+        """Return a model as large as that of so many anchors."""
+        count = len(self.classes)
+        blank = (np.zeros((anchors, columns)), np.zeros((anchors, count)), np.zeros(count))
+        return XclpModel(self.classes, *blank, self.settings.variant, self.settings.n_nearest).to_bytes()
 
 
 def _without_labels(group: int, names: Sequence[str], why: Exception) -> RunWarning:

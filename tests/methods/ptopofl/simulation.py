@@ -1,4 +1,7 @@
-"""The plain twin: Algorithm 1 in one process, line by line, for clusters, weights and trust by topology."""
+"""Algorithm 1 in one loop, line by line, for clusters, weights and trust by topology.
+
+The steps are fedgeom's own functions; the order in which they are taken is written here once more.
+"""
 
 from __future__ import annotations
 
@@ -9,25 +12,23 @@ import numpy as np
 
 from fedgeom.arrays import Floats, Ints
 from fedgeom.data.sites import SiteData
-from fedgeom.errors import InputError
-from fedgeom.federation.method import Plain
+from fedgeom.federation.plain import Plain
 from fedgeom.geometry.topology import clustering as topology
 from fedgeom.geometry.topology.descriptors import descriptor
 from fedgeom.methods.iterative.learners import Learner
-from fedgeom.methods.iterative.plain import model_of, scales
-from fedgeom.methods.iterative.setup import label_indices
+from fedgeom.methods.iterative.setup import label_indices, scales
 from fedgeom.methods.iterative.site import LAST, generator
 from fedgeom.methods.iterative.summed import Summed, combined
 from fedgeom.methods.iterative.task import Task
 from fedgeom.methods.iterative.tree import Tree
-from fedgeom.methods.ptopofl.model import Shape, TopoModel
+from fedgeom.methods.ptopofl.model import CloudShape, TopoModel
 from fedgeom.methods.ptopofl.settings import TopoSettings
 from fedgeom.methods.ptopofl.shapes import merge_small
+from tests.methods.iterative.simulation import model_of
 
 
-def plain(method: TopoSettings, sites: Sequence[SiteData], seed: int = 0) -> Plain:
+def simulate(method: TopoSettings, sites: Sequence[SiteData], seed: int = 0) -> Plain:
     """Return the consensus after the last round, and each site's own model."""
-    _check_covered(method)
     ordered = sorted(sites, key=lambda site: site.name)
     names = method.classes or tuple(sorted({str(label) for site in sites for label in site.classes.tolist()}))
     centre, spread = scales(method, ordered)[0]
@@ -37,7 +38,7 @@ def plain(method: TopoSettings, sites: Sequence[SiteData], seed: int = 0) -> Pla
     # Clients: the columns that are added to the table.
     learner = method.build_learner()
     shapes = [
-        Shape.of(X, method.points, generator(seed, LAST, site.name, purpose=2), method.added)
+        CloudShape.of(X, method.n_points, generator(seed, LAST, site.name, purpose=2), method.added)
         for X, site in zip(tables, ordered, strict=True)
     ]
     if method.extra_columns:
@@ -51,12 +52,12 @@ def plain(method: TopoSettings, sites: Sequence[SiteData], seed: int = 0) -> Pla
     form, whole = Summed.of(method, Tree(model=first), ()), float(sizes.sum()) if method.counts_rows else 0.0
 
     def task(at: int, number: int) -> Task:
-        effort = method.effort(method.rate if number == LAST else method.rate_in(number))
+        effort = method.effort(method.learning_rate if number == LAST else method.rate_in(number))
         rng = generator(seed, number, ordered[at].name)
         return Task(learner, tables[at], labels[at], effort, rng, len(names), first, method.loss_of_rows)
 
-    for number in range(method.rounds):
-        if number == method.first_described:  # Step 1
+    for number in range(method.n_rounds):
+        if number == method.first_descriptor_round:  # Step 1
             clouds = _clouds(method, learner, consensus, scaled, tables, len(names))
             rngs = [generator(seed, number, site.name, purpose=2) for site in ordered]
             phi = np.array([_descriptor(method, X, rng) for X, rng in zip(clouds, rngs, strict=True)])
@@ -92,29 +93,17 @@ def _clouds(
     classes: int,
 ) -> list[Floats]:
     """Return what is described of each site: its rows, or what a model's body makes of its table, (rows, d), f8."""
-    if method.described == "rows":
+    if method.descriptor_input == "rows":
         return scaled
     learner.bind(tables[0].shape[1], classes)
     return [np.asarray(learner.features(model, X), np.float64) for X in tables]
 
 
-def _check_covered(method: TopoSettings) -> None:
-    """Refuse settings that the twin does not compute."""
-    topological = method.cluster_by == "topology" and method.trust in ("none", "topology")
-    if not topological or method.scale != "joint":
-        raise InputError("the plain twin follows Algorithm 1: topology throughout, or no trust, and a joint scale")
-    if method.share < 1 or method.validation or method.track_every or method.epsilon is not None:
-        raise InputError(
-            "the plain twin has no sampling, no rows set aside, no shapes that are tracked and no noise; use "
-            "fedgeom.run"
-        )
-
-
 def _clusters(method: TopoSettings, phi: Floats, sizes: Floats) -> tuple[Ints, Floats]:
     """Return the server's clusters (Step 1), and the sites' weights (Eq. 6) with trust (Eq. 8)."""
     gaps = topology.descriptor_distances(phi)
-    wanted = None if method.clusters is None else min(method.clusters, len(phi))
-    cluster = topology.cluster_sites(gaps, wanted, most=min(method.most_clusters, len(phi)))
+    wanted = None if method.n_clusters is None else min(method.n_clusters, len(phi))
+    cluster = topology.cluster_sites(gaps, wanted, most=min(method.max_clusters, len(phi)))
     if method.masked:
         cluster = merge_small(cluster, gaps, max(3, method.min_sites))
     close = topology.topology_closeness(phi, cluster) if method.closeness else np.ones(len(phi))
@@ -127,9 +116,9 @@ def _clusters(method: TopoSettings, phi: Floats, sizes: Floats) -> tuple[Ints, F
 def _descriptor(method: TopoSettings, X: Floats, rng: np.random.Generator) -> Floats:
     return descriptor(
         X,
-        points=method.points,
+        points=method.n_points,
         rng=rng,
         scale="unit box" if method.unit_box else "none",
         size_free=method.size_free,
-        repeats=method.repeats,
+        repeats=method.n_repeats,
     )
