@@ -160,7 +160,7 @@ def test_medians_that_are_no_covariances_are_mended() -> None:
     parts = [twin.pool({site: drawn[site] for site in group}) for group in twin.groups(list(drawn), 4, 5)]
     median = np.median([np.cov(X[y == "ape"].T, ddof=0) for X, y in parts], axis=0)
     assert np.linalg.eigvalsh(median)[0] < -0.05
-    model = secure(drawn, None, seed=5, min_rows=1, aggregation=GroupMedian(groups=4, drawn_by="seed"))
+    model = secure(drawn, None, seed=5, min_rows=1, aggregation=GroupMedian(n_groups=4, drawn_by="seed"))
     assert_same(model, twin.fit_medians(drawn, 4, 5))
 
 

@@ -90,6 +90,6 @@ def test_the_cases_are_not_too_easy() -> None:
         assert np.abs(v - w).max() > 0.01
         assert all(np.abs(v - other).max() > 0.01 for other in found[:at])
     others = [twin.settle(gathered(("n", "y")), **one) for one in ({"prior_rows": 0}, {"temperature": 0.1})]
-    others += [twin.settle(gathered(("n", "y"), **one)) for one in ({"scale": "site"}, {"n_folds": 4})]
+    others += [twin.settle(gathered(("n", "y"), **one)) for one in ({"scale": "site"}, {"folds": 4})]
     for _, other in others:
         assert max(np.abs(other[name][0] - own[name][0]).max() for name in own) > 1e-3
