@@ -34,12 +34,12 @@ def cases() -> dict[str, tuple[object, list[object]]]:
             found.append(fedgeom.SiteData(f"s{at:03d}", X, np.array([f"class {one}" for one in y])))
         return found
 
-    anchors = fedgeom.XCLP(graph="anchors", anchors=60)
+    anchors = fedgeom.XCLP(graph="anchors", n_anchors=60)
     return {
         "Moments, 20 sites × 20 columns": (fedgeom.Moments(space="euclidean"), sites(20, 200, 20)),
         "Moments, 10 sites × 200 columns": (fedgeom.Moments(space="euclidean"), sites(10, 400, 200)),
         "Hulls, 10 sites × 1,000 rows": (fedgeom.Hulls(epsilon=0.02), sites(10, 1000, 2, disc=True)),
-        "FedAvg, 20 sites, 15 secure rounds": (fedgeom.FedAvg(rounds=15, epochs=1), sites(20, 200, 10)),
+        "FedAvg, 20 sites, 15 secure rounds": (fedgeom.FedAvg(n_rounds=15, epochs=1), sites(20, 200, 10)),
         "XCLP through anchors, 5 sites × 300 rows": (anchors, sites(5, 300, 10)),
         "Shrunk, 8 sites × 200 rows": (fedgeom.Shrunk(), sites(8, 200, 8, 2)),
     }

@@ -4,8 +4,8 @@
     python benchmarks/bounds.py --quick          # 20 sites × 10⁵
     python benchmarks/bounds.py --json           # the last line is one JSON object
 
-CPU time. What is measured is what bounds add: counting and cutting off numbers at each site (`largest_entry`), beyond
-writing them in fixed point, and the test of the sum; the same for packed words of models (`largest_change`), where
+CPU time. What is measured is what bounds add: counting and cutting off numbers at each site (`max_abs_value`), beyond
+writing them in fixed point, and the test of the sum; the same for packed words of models (`max_abs_change`), where
 cutting off is part of the packing and the test looks at every parameter of the mean. The whole is a run that adds up
 one vector and does nothing else, joining included. Results go to benchmarks/results/bounds.json.
 """
@@ -25,7 +25,7 @@ import numpy as np
 import fedgeom
 from fedgeom.methods.iterative.summed import Summed
 from fedgeom.methods.iterative.tree import Tree
-from fedgeom.methods.moments.messages import SumMoments
+from fedgeom.methods.moments.messages import SumClassMoments
 from fedgeom.protocols.fixed_point import Packing
 from fedgeom.protocols.secure_sum.messages import Ticket
 from fedgeom.protocols.secure_sum.rules import bounded, check_sum
@@ -57,10 +57,10 @@ def measure(sites: int, length: int) -> dict[str, float]:
     whole = seconds(lambda: fedgeom.run(OneVector(length=length), tables, policy=policy), 3)
 
     names = tuple(site.name for site in tables)
-    ask = SumMoments(classes=("a", "b"), curvature=None, ticket=Ticket(participants=names))
+    ask = SumClassMoments(classes=("a", "b"), curvature=None, ticket=Ticket(participants=names))
     plain, cut = (seconds(lambda one=one: bounded(ask, values, one, "s000")) for one in (None, 3.0))
     words = bounded(ask, values, 3.0, "s000")
-    test = seconds(lambda: check_sum(SumMoments, words, sites, 3.0))
+    test = seconds(lambda: check_sum(SumClassMoments, words, sites, 3.0))
 
     form = Summed(Tree(model=Tree(w=np.zeros(length))), Packing(32, 64.0))
     given = Tree(model=Tree(w=np.zeros(length)))

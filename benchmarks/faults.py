@@ -40,8 +40,8 @@ from fedgeom.federation.results import lost_in  # noqa: E402
 
 RESULTS, PAGE = HERE / "results" / "faults.json", HERE.parent / "docs" / "faults.md"
 QUESTIONS = (
-    "join.hello", "join.share", "hulls.reach", "sum.confirm", "sum.unmask",
-    "hulls.encode", "sum.confirm", "sum.unmask", "hulls.learn",
+    "join.hello", "join.share", "hulls.extent", "sum.confirm", "sum.unmask",
+    "hulls.encode", "sum.confirm", "sum.unmask", "hulls.take-model",
 )  # fmt: skip
 VICTIM = "bert"
 EPSILON = 0.05
@@ -58,7 +58,7 @@ import sys
 if "/guards/flwr-clientapp" in " ".join(sys.orig_argv):
     import time
 
-    import fedgeom.deploy.answering as answering
+    import fedgeom.deploy.answers as answering
 
     answer = answering.answer
 

@@ -55,7 +55,7 @@ def hull(quick: bool) -> dict[str, Any]:
 
 
 def whole_run(quick: bool) -> dict[str, Any]:
-    """Compare the whole secure run with its plain twin, on Olsson when found, else on a drawn set."""
+    """Compare the whole secure run with the same on pooled rows, on Olsson when found, else on a drawn set."""
     import fedgeom
     from fedgeom.data.datasets import load_set
     from fedgeom.errors import FedgeomError
@@ -172,11 +172,12 @@ def _one_shot(n: int) -> dict[str, Any]:
 
 
 def many_rows(quick: bool) -> dict[str, Any]:
-    """Compare the whole secure run over very many rows with its plain twin, and with the sites' hulls alone, once."""
+    """Compare a secure run over very many rows with the same on pooled rows, and with the sites' hulls alone."""
     import fedgeom
     from fedgeom import memo
     from fedgeom.geometry.hyperbolic.sampling import uniform_disc
-    from fedgeom.methods.hulls.core import class_hulls
+    from fedgeom.methods.hulls.core import class_hulls, classifier_of
+    from papers.hulls.plain import plain
 
     n, count = 200_000 if quick else 1_000_000, 10
     rng = np.random.default_rng(0)
@@ -187,13 +188,17 @@ def many_rows(quick: bool) -> dict[str, Any]:
     method = fedgeom.Hulls(epsilon=0.1, n_classes=count)
     fedgeom.run(method, [site.some(400) for site in sites])  # imports and label tables are not part of either
 
+    def pooled() -> Any:
+        tables = [(site.X, site.y) for site in sites]
+        return plain(tables, epsilon=method.epsilon, n_classes=count, classifier=classifier_of(method))
+
     def anew(work: Callable[[], Any]) -> float:
         return cpu_seconds(lambda: (memo.clear(class_hulls), work()), 1)
 
     turns = [
         (
             anew(lambda: fedgeom.run(method, sites)),
-            anew(lambda: method.plain(sites)),
+            anew(pooled),
             anew(lambda: [class_hulls(site.X, site.y, method.trim, c=1.0) for site in sites]),
         )
         for _ in range(1 if quick else 6)

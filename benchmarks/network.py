@@ -4,7 +4,7 @@
     python benchmarks/network.py --quick    # 10 and 30 sites, prints only
 
 Messages are those of `fedgeom cost`, which are a run's to the byte, and are put through several networks
-(`fedgeom.Network`). Where sites are lost the conversation is another one: there runs are held, all sites in this
+(`SimulatedNetwork`). Where sites are lost the conversation is another one: there runs are held, all sites in this
 process. Sites' work counts nothing (``speed`` infinite), so that figures are of lines and latencies alone.
 """
 
@@ -28,7 +28,7 @@ from benchmarks.common import keep
 import fedgeom
 from fedgeom.engines.network import NetworkEngine, Timing
 from fedgeom.protocols.plan import Costs, costs_of, shape_of
-from fedgeom.report.palette import colours
+from fedgeom.report.markup import colours
 
 PICTURE = Path(__file__).resolve().parents[1] / "docs" / "images" / "network.png"
 COUNTS = (10, 30, 100, 300, 1000)
@@ -43,7 +43,7 @@ LOSSES = "a site in 2,000 lost at each question, waited for 10 s"
 LOSING: dict[str, Any] = {"dropouts": 0.0005, "patience": 10.0}
 METHODS = {
     "Moments, one shot": (fedgeom.Moments(space="euclidean", classes=("a", "b")), 1000),
-    "FedAvg, 20 secure rounds": (fedgeom.FedAvg(rounds=20, classes=("a", "b"), epochs=1), 100),
+    "FedAvg, 20 secure rounds": (fedgeom.FedAvg(n_rounds=20, classes=("a", "b"), epochs=1), 100),
 }
 """Each with the most sites that are also run with losses."""
 
@@ -67,7 +67,7 @@ class Written:
         yield from ((name, self.answer) for name in requests)
 
 
-def replay(costs: Costs, names: tuple[str, ...], network: fedgeom.Network) -> Timing:
+def replay(costs: Costs, names: tuple[str, ...], network: fedgeom.SimulatedNetwork) -> Timing:
     """Put a run's messages through a network."""
     inner = Written(names)
     engine = NetworkEngine(inner, network)  # type: ignore[arg-type]
@@ -89,10 +89,12 @@ def measure(counts: tuple[int, ...]) -> dict[str, Any]:
             costs = costs_of(method, shape_of(method, sites))
             names = tuple(site.name for site in sites)
             for name, other in REPLAYED.items():
-                lines[name][count] = {"seconds": replay(costs, names, fedgeom.Network(**WIDE | other)).seconds}
+                lines[name][count] = {
+                    "seconds": replay(costs, names, fedgeom.SimulatedNetwork(**WIDE | other)).seconds
+                }
             shown = ", ".join(f"{line[count]['seconds']:.1f}" for line in lines.values() if count in line)
             if count <= most:
-                run = fedgeom.run(method, sites, network=fedgeom.Network(**WIDE | LOSING, seed=count))
+                run = fedgeom.run(method, sites, network=fedgeom.SimulatedNetwork(**WIDE | LOSING, seed=count))
                 assert run.timing is not None
                 lines[LOSSES][count] = {"seconds": run.timing.seconds, "lost": len(run.lost)}
                 shown += f"; with losses {run.timing.seconds:.1f}, {len(run.lost)} lost"

@@ -30,14 +30,14 @@ import scipy.sparse as sp
 
 import fedgeom
 from fedgeom.engines.embedded import EmbeddedEngine
-from fedgeom.federation.coordinator import Sites
+from fedgeom.federation.coordinator import Coordinator
 from fedgeom.federation.steps import Step
 from fedgeom.preparation import PCA, Impute, LogCounts, OneHot, Scale, SelectVariable, fit_plain
 from fedgeom.protocols.cohort import join
 
 RESULTS = Path(__file__).resolve().parent / "results" / "preparation.json"
 SITES = 5
-COUNTS: tuple[Step, ...] = (LogCounts(), SelectVariable(2000), Scale(limit=10.0), PCA(50))
+COUNTS: tuple[Step, ...] = (LogCounts(), SelectVariable(2000), Scale(max_value=10.0), PCA(50))
 TABLE: tuple[Step, ...] = (OneHot(), Impute(strategy="mean"), Scale())
 WORDS = ("a", "b", "c", "d")
 DENSITY = 0.06
@@ -81,7 +81,7 @@ def prepare_securely(steps: tuple[Step, ...], sites: list[fedgeom.SiteData]) -> 
     method = fedgeom.Ridge(prepare=steps)
     engine = EmbeddedEngine(method, sites)
     run = bytes(32)
-    join(Sites(engine, run=run, method=method.name, roster=engine.roster), method)
+    join(Coordinator(engine, run=run, method=method.name, roster=engine.roster), method)
     for name, runner in engine.runners.items():
         assert runner.restore(run, engine.memories[name]).data.shape[0]
 

@@ -25,7 +25,7 @@ import fedgeom
 from fedgeom.crypto.discrete_gaussian import discrete_gaussian
 from fedgeom.crypto.masks import NoiseStream
 from fedgeom.federation import plan
-from fedgeom.federation.coordinator import Sites
+from fedgeom.federation.coordinator import Coordinator
 from fedgeom.federation.method import Method
 from fedgeom.federation.model import Model
 from fedgeom.federation.privacy import PrivacyOrTable
@@ -96,7 +96,7 @@ class AddVector(Method):
         """Yield the one sum."""
         yield plan.Sum(AskBounded(length=self.length), self.length)
 
-    def conduct(self, sites: Sites) -> First:
+    def conduct(self, sites: Coordinator) -> First:
         """Join and add up."""
         cohort, ask = join(sites, self), AskBounded(length=self.length)
         if self.privacy is None:

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 import fedgeom
-from fedgeom.methods.ridge.features import Fourier, Ground
+from fedgeom.methods.ridge.features import FeatureContext, Fourier
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -36,8 +36,8 @@ def measure(features: int, rows: int, alpha: float | str, turns: int) -> dict[st
     y = rng.integers(0, 5, rows)
     X = rng.normal(size=(rows, 20)) + rng.normal(size=(5, 20))[y]
     sites = fedgeom.split(X, np.array(list("abcde"))[y], n_sites=SITES)
-    ground = Ground(20, 0, (), X.mean(axis=0), X.std(axis=0), np.ones(20))
-    fedgeom.run(fedgeom.Ridge(features=Fourier(count=4)), sites)  # imports are part of neither
+    ground = FeatureContext(20, 0, (), X.mean(axis=0), X.std(axis=0), np.ones(20))
+    fedgeom.run(fedgeom.Ridge(features=Fourier(n_components=4)), sites)  # imports are part of neither
 
     def timed(work: Callable[[], Any]) -> tuple[float, Any]:
         began = time.process_time()
@@ -46,11 +46,13 @@ def measure(features: int, rows: int, alpha: float | str, turns: int) -> dict[st
 
     def bare() -> None:
         for at in range(0, rows, 2048):
-            some = Fourier(count=features).transform(X[at : at + 2048], ground)
+            some = Fourier(n_components=features).transform(X[at : at + 2048], ground)
             some.T @ some
 
     def whole(alpha: float | str) -> tuple[float, Any]:  # seconds, and the run
-        return timed(lambda: fedgeom.run(fedgeom.Ridge(features=Fourier(count=features), alpha=alpha), sites))
+        return timed(
+            lambda: fedgeom.run(fedgeom.Ridge(features=Fourier(n_components=features), alpha=alpha), sites)
+        )
 
     both = [(timed(bare)[0], *whole(alpha)) for _ in range(turns)]
     alone, seconds = min(one for one, _, _ in both), min(one for _, one, _ in both)

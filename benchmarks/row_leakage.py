@@ -34,7 +34,7 @@ import numpy as np
 import fedgeom
 from fedgeom.geometry.hyperbolic.grid import PolarGrid
 from fedgeom.geometry.hyperbolic.poincare import exp0
-from fedgeom.methods.ellipses.core import Layout, read_sum, write_classes
+from fedgeom.methods.ellipses.core import EllipseLayout, read_sum, write_classes
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -55,7 +55,7 @@ def standard(rows: Floats, known: Floats) -> Floats:
 
 def gaussian(rows: Floats, full: float) -> tuple[Floats, Floats]:
     """Return the mean and the covariance that the coordinator reads from a sum with these rows alone in a slot."""
-    settings, layout = fedgeom.Ellipses(scale="none"), Layout(rows.shape[1], 1, 2, 1)
+    settings, layout = fedgeom.Ellipses(scale="none"), EllipseLayout(rows.shape[1], 1, 2, 1)
     vector = write_classes(rows, np.full(len(rows), "x"), {"x": 0}, layout, settings, full * rows.shape[1])
     if len(rows) < full * rows.shape[1]:  # other classes' scatter hides this one's
         vector[: layout.scatter] = 0.0

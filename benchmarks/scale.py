@@ -33,9 +33,9 @@ METHODS: dict[str, tuple[Any, dict[str, Any]]] = {
         fedgeom.Hulls(names="shared", capacity=64, radius=0.95),
         SHAPE | {"columns": 2},
     ),
-    "FedAvg, 50 rounds, 255 parameters": (fedgeom.FedAvg(rounds=50), SHAPE),
-    "FedAvg, 50 rounds, in the open": (fedgeom.FedAvg(rounds=50, secure=False), SHAPE),
-    "Scaffold, 50 rounds": (fedgeom.Scaffold(rounds=50), SHAPE),
+    "FedAvg, 50 rounds, 255 parameters": (fedgeom.FedAvg(n_rounds=50), SHAPE),
+    "FedAvg, 50 rounds, in the open": (fedgeom.FedAvg(n_rounds=50, secure=False), SHAPE),
+    "Scaffold, 50 rounds": (fedgeom.Scaffold(n_rounds=50), SHAPE),
 }
 COUNTS = (10, 1000, 100_000)
 
@@ -95,7 +95,7 @@ def measured() -> str:
             "Moments": fedgeom.Moments(space="euclidean"),
             "Ridge": fedgeom.Ridge(),
             "Hulls": fedgeom.Hulls(embedding="discriminant", n_classes=3),
-            "FedAvg, 10 rounds": fedgeom.FedAvg(rounds=10),
+            "FedAvg, 10 rounds": fedgeom.FedAvg(n_rounds=10),
         }
         for name, method in runs.items():
             told = costs_of(method, shape_of(method, sites))

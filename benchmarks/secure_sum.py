@@ -30,7 +30,7 @@ import fedgeom
 from fedgeom.crypto.masks import KeyStream
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.federation import plan
-from fedgeom.federation.coordinator import Sites
+from fedgeom.federation.coordinator import Coordinator
 from fedgeom.federation.messages import unpack
 from fedgeom.federation.method import Method
 from fedgeom.federation.model import Model
@@ -86,7 +86,7 @@ class OneVector(Method):
         """Yield the one sum."""
         yield plan.Sum(AskVector(length=self.length), self.length)
 
-    def conduct(self, sites: Sites) -> Sum:
+    def conduct(self, sites: Coordinator) -> Sum:
         """Join and add up."""
         return Sum(float(join(sites, self).sum_reals(AskVector(length=self.length), length=self.length)[0]))
 

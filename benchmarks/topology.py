@@ -71,7 +71,7 @@ def fedavg_round_over_learner(quick: bool, *, secure: bool = False) -> float:
     X = rng.normal(size=(rows, 20))
     y = np.where(X @ rng.normal(size=20) + rng.normal(size=rows) > 0, "yes", "no")
     sites = fedgeom.split(X, y, n_sites=50)
-    row = fedgeom.FedAvg(rounds=rounds + 1, secure=secure)
+    row = fedgeom.FedAvg(n_rounds=rounds + 1, secure=secure)
     learner, effort = row.build_learner(), row.effort()
     tables = [((s.X - X.mean(axis=0)) / X.std(axis=0), (s.y == "yes").astype(np.int64), s.name) for s in sites]
 
@@ -118,11 +118,11 @@ def fedavg_secure_over_open(quick: bool) -> float:
     X = rng.normal(size=(rows, 20))
     y = np.where(X @ rng.normal(size=20) + rng.normal(size=rows) > 0, "yes", "no")
     sites = fedgeom.split(X, y, n_sites=50)
-    fedgeom.run(fedgeom.FedAvg(rounds=1), [site.some(20) for site in sites[:3]])  # imports are no part of it
+    fedgeom.run(fedgeom.FedAvg(n_rounds=1), [site.some(20) for site in sites[:3]])  # imports are no part of it
     seconds = {False: float("inf"), True: float("inf")}
     for secure in (1 if quick else 4) * (False, True):
         began = time.process_time()
-        fedgeom.run(fedgeom.FedAvg(rounds=rounds, secure=secure), sites)
+        fedgeom.run(fedgeom.FedAvg(n_rounds=rounds, secure=secure), sites)
         seconds[secure] = min(seconds[secure], time.process_time() - began)
     return seconds[True] / seconds[False]
 

@@ -28,7 +28,7 @@ from torch.func import functional_call, grad, stack_module_state, vmap
 
 import fedgeom
 from fedgeom.methods.iterative import MLP, ConvNet, Linear, Network
-from fedgeom.methods.iterative.networks.layers import Whole
+from fedgeom.methods.iterative.networks.layers import BodyWithHead
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -66,7 +66,7 @@ class Bare:
             (torch.from_numpy(site.X.astype(np.float32)).view(-1, *SHAPE), torch.from_numpy(site.y))
             for site in sites
         ]
-        self.module = Whole(NETWORK.build(SHAPE), Linear().build(NETWORK.width, CLASSES))
+        self.module = BodyWithHead(NETWORK.build(SHAPE), Linear().build(NETWORK.width, CLASSES))
         self.copies = copies
 
     def round(self) -> float:
@@ -104,7 +104,14 @@ def federated(sites: list[fedgeom.SiteData], rounds: int, *, secure: bool) -> tu
             starts.setdefault(event.step, time.process_time())
 
     rule = fedgeom.FedAvg(
-        network=NETWORK, shape=SHAPE, rounds=rounds, epochs=1, batch=BATCH, rate=RATE, secure=secure, scale="none"
+        network=NETWORK,
+        shape=SHAPE,
+        n_rounds=rounds,
+        epochs=1,
+        batch_size=BATCH,
+        learning_rate=RATE,
+        secure=secure,
+        scale="none",
     )
     run = fedgeom.run(rule, sites, watch=watch)
     masked = [entry.bytes for entry in run.ledger if entry.kind == "sum.masked"]
@@ -118,7 +125,7 @@ def federated(sites: list[fedgeom.SiteData], rounds: int, *, secure: bool) -> tu
 
 def batched(network: Network, shape: tuple[int, ...], repeat: int) -> float:
     """Return the CPU time of a step that all sites take at once ÷ that of the same steps one after the other."""
-    modules = [Whole(network.build(shape), Linear().build(network.width, CLASSES)) for _ in range(SITES)]
+    modules = [BodyWithHead(network.build(shape), Linear().build(network.width, CLASSES)) for _ in range(SITES)]
     rows, labels = torch.randn(SITES, BATCH, *shape), torch.arange(SITES * BATCH).view(SITES, BATCH) % CLASSES
     stacked = {name: value.detach() for name, value in stack_module_state(modules)[0].items()}
 

@@ -85,10 +85,12 @@ def main() -> None:
         "Moments": fedgeom.Moments(space="euclidean"),
         "Ridge": fedgeom.Ridge(),
         "Hulls": fedgeom.Hulls(embedding="discriminant"),
-        "FedAvg": fedgeom.FedAvg(rounds=10),
-        "Ditto": fedgeom.Ditto(rounds=10),
-        "XCLP, anchors": fedgeom.XCLP(graph="anchors", anchors=200, bits=512),
-        "XCLP, anchors, a quarter kept aside": fedgeom.XCLP(graph="anchors", anchors=200, bits=512, holdout=0.25),
+        "FedAvg": fedgeom.FedAvg(n_rounds=10),
+        "Ditto": fedgeom.Ditto(n_rounds=10),
+        "XCLP, anchors": fedgeom.XCLP(graph="anchors", n_anchors=200, hash_bits=512),
+        "XCLP, anchors, a quarter kept aside": fedgeom.XCLP(
+            graph="anchors", n_anchors=200, hash_bits=512, holdout=0.25
+        ),
     }
     options, figures = parser(__doc__).parse_args(), {}
     print("| set | method | rule | known rows, wanted 0.05 (range) | rows of a class left out (range) |")

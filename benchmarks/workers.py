@@ -129,8 +129,8 @@ def _training_sites(quick: bool) -> list[fedgeom.SiteData]:
 def training(quick: bool) -> dict[str, Any]:
     """Measure FedAvg with the default learner, 20 sites."""
     sites = _training_sites(quick)
-    fedgeom.run(fedgeom.FedAvg(rounds=1), [site.some(40) for site in sites[:3]])
-    return measure(fedgeom.FedAvg(rounds=3 if quick else 10), sites)
+    fedgeom.run(fedgeom.FedAvg(n_rounds=1), [site.some(40) for site in sites[:3]])
+    return measure(fedgeom.FedAvg(n_rounds=3 if quick else 10), sites)
 
 
 def hulls(quick: bool) -> dict[str, Any]:

@@ -1,24 +1,24 @@
-"""Draw the conversation of each method from a run over a few rows: `python docs/make_diagrams.py`, into docs/images.
+"""Draw the conversation of each method from its plan: `python docs/make_diagrams.py`, into docs/images.
 
-What is drawn is what was asked and answered, read from the record of a run, so it cannot differ from the code.
+A run follows the same plan, so that what is drawn cannot differ from it.
 """
 
 from __future__ import annotations
 
 import html
 import sys
-import tempfile
 import textwrap
 from collections.abc import Callable
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import fedgeom
+from fedgeom.protocols.plan import costs_of, shape_of
 from fedgeom.report.privacy import kind_of
-from fedgeom.report.run_folder import read_run
-from fedgeom.report.timeline import read_exchanges, read_phases, read_steps
+from fedgeom.report.timeline import read_phases
 from fedgeom.report.words import in_words, stage_of
 
 IMAGES = Path(__file__).parent / "images"
@@ -53,17 +53,18 @@ class Round(NamedTuple):
     times: int
 
 
-def rows_of(method: Any, sites: list[fedgeom.SiteData], **options: Any) -> list[Round]:
-    """Run a method, and return its conversation."""
-    with tempfile.TemporaryDirectory() as scratch:
-        fedgeom.run(method, sites, seed=0, record=Path(scratch) / "run", **options)
-        run = read_run(Path(scratch) / "run")
-    kinds = {entry.step: kind_of(entry.reveals, entry.kind) for entry in run.ledger}
+def rows_of(method: Any, sites: list[fedgeom.SiteData]) -> list[Round]:
+    """Return the conversation of a method's plan; what is repeated equally often makes a round."""
+    asked = [one for one in costs_of(method, shape_of(method, sites)).exchanges if not one.kind.startswith("sum.")]
+    order: list[Any] = []
+    for times, some in groupby(asked, lambda one: one.times):
+        block = list(some)
+        order += block if times == 1 else list({one.kind: one for one in block}.values()) * times
     found = []
-    for phase in read_phases(read_exchanges(read_steps(run))):
-        first = phase.exchanges[: phase.period]
-        asked = dict.fromkeys((in_words(one.kind), kinds[one.steps[0].number]) for one in first)
-        found.append(Round(stage_of(first[0].kind), list(asked), phase.times))
+    for phase in read_phases(order):
+        first: Any = phase.exchanges[: phase.period]
+        rows = dict.fromkeys((in_words(one.kind), kind_of(one.reveals, one.answer)) for one in first)
+        found.append(Round(stage_of(first[0].kind), list(rows), phase.times))
     return found
 
 
@@ -126,14 +127,14 @@ DRAWN: dict[str, Callable[[], Any]] = {
     "moments": lambda: rows_of(fedgeom.Moments(space="euclidean"), lumps()),
     "ridge": lambda: rows_of(fedgeom.Ridge(), lumps()),
     "shrunk": lambda: rows_of(fedgeom.Shrunk(), lumps()),
-    "training": lambda: rows_of(fedgeom.FedAvg(rounds=5), lumps()),
+    "training": lambda: rows_of(fedgeom.FedAvg(n_rounds=5), lumps()),
     "xclp": lambda: rows_of(fedgeom.XCLP(), lumps(unlabelled=True)),
     "semi": lambda: rows_of(
-        fedgeom.XCLPTraining(rounds=4, warm=1, labels={"name": "xclp", "anchors": 6, "steps": 2}),
+        fedgeom.XCLPTraining(n_rounds=4, warmup_rounds=1, labels={"name": "xclp", "n_anchors": 6, "steps": 2}),
         lumps(unlabelled=True),
     ),
-    "ptopofl": lambda: rows_of(fedgeom.PTopoFL(rounds=5), lumps()),
-    "hyperfed": lambda: rows_of(fedgeom.HyperFed(rounds=5), lumps()),
+    "ptopofl": lambda: rows_of(fedgeom.PTopoFL(n_rounds=5), lumps()),
+    "hyperfed": lambda: rows_of(fedgeom.HyperFed(n_rounds=5), lumps()),
 }
 """By page, the run whose conversation is drawn there."""
 

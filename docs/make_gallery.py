@@ -23,12 +23,12 @@ import numpy as np
 from PIL import Image
 
 import fedgeom
-from fedgeom.deploy.answering import answer
+from fedgeom.deploy.answers import answer
 from fedgeom.deploy.approvals import ApprovalStore
 from fedgeom.deploy.coordinator_folder import CoordinatorFolder
 from fedgeom.deploy.site_folder import SiteFolder
-from fedgeom.federation.approval import hash_terms, job_terms
 from fedgeom.federation.method import METHODS
+from fedgeom.federation.policy import hash_terms, job_terms
 from fedgeom.federation.session import Session
 from fedgeom.methods.catalogue import method_class
 from fedgeom.report.page import write_page
@@ -72,10 +72,10 @@ def settings_for(method: str) -> dict[str, Any]:
     found: dict[str, Any] = {"embedding": "discriminant"} if method == "hulls" else {}
     if method == "moments":
         found["space"] = "euclidean"
-    if "rounds" in known and method != "shrunk":
-        found["rounds"] = 8
-    if "validation" in known:
-        found["validation"] = 0.2
+    if "n_rounds" in known and method != "shrunk":
+        found["n_rounds"] = 8
+    if "validation_fraction" in known:
+        found["validation_fraction"] = 0.2
     return found
 
 
@@ -173,7 +173,7 @@ def make_federation(root: Path) -> tuple[Path, Path]:
     for folder in sites.values():
         shutil.copy(office.roster_file, folder.path)
         shutil.copy(office.path / "ca.pem", folder.path)
-    Session(fedgeom.Hulls(epsilon=0.05, holdout=0.25), RUN, 0, office.roster()).hold(Folders(sites))
+    Session(fedgeom.Hulls(epsilon=0.05, holdout=0.25), RUN, 0, office.roster()).conduct(Folders(sites))
     home = next(iter(sites.values()))
     job, store = job_terms("moments", fedgeom.Moments().terms(), 0, sites), ApprovalStore(home.path)
     with store.exclusive():

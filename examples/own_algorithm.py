@@ -28,6 +28,6 @@ class LookAhead(Algorithm):
 
 if __name__ == "__main__":
     patients = fedgeom.load_set("breast-cancer", n_sites=4)
-    run = fedgeom.run(LookAhead(rounds=5), patients.train, seed=0)
+    run = fedgeom.run(LookAhead(n_rounds=5), patients.train, seed=0)
     right = np.concatenate([run.model.predict(site.X) == site.y for site in patients.test])
     print(f"{right.mean():.1%} of {len(right)} test rows are right; the coordinator saw sums only")

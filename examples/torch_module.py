@@ -14,7 +14,7 @@ def build(columns, classes):
 net = TorchLearner("small-net", build, head=("2.weight", "2.bias"))  # on other machines it is found by this name
 digits = fedgeom.load_set("digits", n_sites=4)
 
-for method in (fedgeom.FedAvg(learner=net, rounds=10), fedgeom.FedPer(learner=net, rounds=10)):
+for method in (fedgeom.FedAvg(learner=net, n_rounds=10), fedgeom.FedPer(learner=net, n_rounds=10)):
     run = fedgeom.run(method, digits.train, seed=0)
     scores = {}
     for test in digits.test:

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedgeom.methods.ridge.features import Ground
+from fedgeom.methods.ridge.features import FeatureContext
 from fedgeom.methods.ridge.image_features import RandomConv
 from papers.common import Ints, load_data
 
 Bytes = npt.NDArray[np.uint8]
 Singles = npt.NDArray[np.float32]
-FILTERS = RandomConv(filters=64, patch=4, padding=1, pools=2, means=4, mirror="never")
+FILTERS = RandomConv(n_filters=64, patch_size=4, padding=1, pools=2, means=4, mirror="never")
 """A first layer that nobody trains: random filters, which every site draws for itself."""
 
 
@@ -55,6 +55,6 @@ def filtered(images: Bytes) -> Singles:
     shape = (16, 16, images.shape[3])
     small = half_size(images).reshape(len(images), -1)
     columns = small.shape[1]
-    ground = Ground(columns=columns, seed=0, shape=shape, mean=np.full(columns, 128.0), contrast=64.0)
+    ground = FeatureContext(columns=columns, seed=0, shape=shape, mean=np.full(columns, 128.0), contrast=64.0)
     found: Singles = FILTERS.transform(small, ground)
     return found

@@ -21,7 +21,13 @@ def pooled(rule: TrainingRule, sites: Sequence[fedgeom.SiteData], seed: int = 0)
     labels = np.concatenate([site.y.astype(str) for site in sites])
     rows = np.vstack([setup.rows_of(site, rule.build_learner().dtype) for site in sites])
     settings: dict[str, Any] = {field.name: getattr(rule, field.name) for field in fields(TrainingRule)}
-    settings |= {"share": 1.0, "validation": 0.0, "patience": None, "aggregation": "mean", "personal": "none"}
+    settings |= {
+        "participation": 1.0,
+        "validation_fraction": 0.0,
+        "patience": None,
+        "aggregation": "mean",
+        "personal": "none",
+    }
     settings["bits"] = 64  # one site has nothing to add up
     settings["scale"] = "joint" if rule.scale == "site" else rule.scale
     return fedgeom.FedAvg(**settings).plain([fedgeom.SiteData("everyone", rows, labels)], seed).model

@@ -36,14 +36,14 @@ class Case(NamedTuple):
 @pytest.fixture
 def fixed_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     """The noise of secure sums from keys 0, 1, 2, … in place of secrets: no test of a model is luck."""
-    from fedgeom.protocols import noising
+    from fedgeom.protocols import noise
 
     numbers: dict[bytes, int] = {}
 
     def stream(key: bytes) -> NoiseStream:
         return NoiseStream(numbers.setdefault(key, len(numbers)).to_bytes(32, "big"))
 
-    monkeypatch.setattr(noising, "NoiseStream", stream)
+    monkeypatch.setattr(noise, "NoiseStream", stream)
 
 
 @pytest.fixture(scope="session")

@@ -156,18 +156,21 @@ AT_HAND: dict[str, Callable[[], dict[str, Any]]] = {
 """By page, what its blocks take for granted."""
 
 SMALLER = {
-    "docs/hyperfed.md": (("rounds=50", "rounds=1"), ('loss="tree-softmax"', 'loss="tree-softmax", rounds=1')),
+    "docs/hyperfed.md": (
+        ("n_rounds=50", "n_rounds=1"),
+        ('loss="tree-softmax"', 'loss="tree-softmax", n_rounds=1'),
+    ),
     "docs/own-method.md": ((', level="full"', ""),),  # tests/testing holds it to all of it
     "docs/preparation.md": (("SelectVariable(2000)", "SelectVariable(20)"), ("PCA(50)", "PCA(5)")),
-    "docs/ptopofl.md": (("PTopoFL(clusters=2)", "PTopoFL(clusters=2, rounds=2)"),),
+    "docs/ptopofl.md": (("PTopoFL(n_clusters=2)", "PTopoFL(n_clusters=2, n_rounds=2)"),),
     "docs/ridge.md": (
-        ('features="fourier"', 'features={"name": "fourier", "count": 30}'),
+        ('features="fourier"', 'features={"name": "fourier", "n_components": 30}'),
         (
             'features="conv", shape=(28, 28, 1)',
-            'features={"name": "conv", "filters": 6, "rounds": 1}, shape=(8, 8, 1)',
+            'features={"name": "conv", "n_filters": 6, "n_rounds": 1}, shape=(8, 8, 1)',
         ),
     ),
-    "docs/semi.md": (('"anchors": 200}, every=3', '"anchors": 8}, every=1, rounds=2'),),
+    "docs/semi.md": (('"anchors": 200}, every=3', '"anchors": 8}, every=1, n_rounds=2'),),
 }
 """What is made smaller in the blocks of a page, so that a test takes a second: the same calls over fewer rounds."""
 

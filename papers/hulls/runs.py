@@ -57,7 +57,7 @@ def plain_twin(
 ) -> PlainModel:
     """Compute on pooled data what `run_hulls` computes from masked messages."""
     classifier: Classifier = PoincareSVC(
-        C=method.C, curvature=method.curvature, pairs=method.pairs, as_published=method.as_published
+        C=method.C, curvature=method.curvature, pairs=method.n_pairs, as_published=method.as_published
     )
     return plain(
         parts,

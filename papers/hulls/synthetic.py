@@ -98,7 +98,7 @@ def federated(n: int, setting: Setting, trial: int, pairs: int, secure: bool) ->
         epsilon=epsilon,
         n_classes=2,
         h=MOST_LABELS_MEET if epsilon >= COARSE else None,
-        pairs=pairs,
+        n_pairs=pairs,
     )
     model = plain_twin(method, [(site.X, site.y.astype(str)) for site in sites], RADIUS, 2, trial)
     flat = fit_groups(points_of_groups(model.hulls, model.members, model.grid), EuclideanSVC(C))

@@ -76,10 +76,10 @@ SOFTNESS = 0.5
 def method_of(row: str, cells: Cells, rounds: int) -> Any:
     """Return the method of a row; its probabilities may be read in several ways."""
     usual: dict[str, Any] = {
-        "rounds": rounds,
+        "n_rounds": rounds,
         "epochs": 3,
-        "batch": 32,
-        "rate": 0.03,
+        "batch_size": 32,
+        "learning_rate": 0.03,
         "classes": cells.classes,
         "bits": 64,  # of a parameter in a sum, as when the first rows were computed
         "optimizer": {"name": "sgd", "momentum": 0.9, "weight_decay": 5e-4},

@@ -59,10 +59,10 @@ def compute(
         network=LeNet(),
         shape=(1, 28, 28),
         scale="pixels",
-        rounds=rounds,
+        n_rounds=rounds,
         epochs=epochs,
-        batch=64,
-        rate=0.01,
+        batch_size=64,
+        learning_rate=0.01,
         optimizer=SGD(momentum=0.9),
         **more,
     )

@@ -22,7 +22,7 @@ import numpy as np
 
 from fedgeom.geometry.hyperbolic import poincare
 from fedgeom.methods.iterative import Poincare
-from fedgeom.methods.iterative.learners.building import built_learner
+from fedgeom.methods.iterative.learners.base import built_learner
 from fedgeom.methods.iterative.setup import scaled
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -119,7 +119,7 @@ def features(model: Any, X: Any) -> Floats:
 
 def trained(row: str, data: Split, dimension: int, rounds: int) -> Any:
     """Return a row's joint model."""
-    network = replace(rows.NETWORKS["mlp"], embedding=dimension)
+    network = replace(rows.NETWORKS["mlp"], embedding_dim=dimension)
     effort = rows.effort("mlp", RATE, rounds) | {"network": network, "personal": "none"}
     return rows.method(row, "mlp", data.shape, effort).plain(data.sites, 0).model
 

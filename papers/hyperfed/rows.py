@@ -14,10 +14,10 @@ GENTLE = 0.03
 """The rate of the five steps in the end, where rates are tuned: of 0.03, 0.1 and 0.3 the best for FedAvg and FedBABU at
 every α, with the seed that is not reported; a head that no round has trained overshoots at 0.3."""
 NETWORKS: dict[str, Network] = {
-    "mlp": MLP(hidden=128, features=64, embedding=EMBEDDING),
-    "lenet": LeNet(norm="group", embedding=EMBEDDING),
-    "lenet16": LeNet(norm="group", embedding=EMBEDDING),
-    "long": MLP(hidden=128, features=64, embedding=EMBEDDING),
+    "mlp": MLP(hidden=128, features=64, embedding_dim=EMBEDDING),
+    "lenet": LeNet(norm="group", embedding_dim=EMBEDDING),
+    "lenet16": LeNet(norm="group", embedding_dim=EMBEDDING),
+    "long": MLP(hidden=128, features=64, embedding_dim=EMBEDDING),
 }
 ROUNDS = {"mlp": 30, "lenet": 15, "lenet16": 15, "long": 100}
 COARSE = {"mlp": True, "lenet": False, "lenet16": True, "long": True}
@@ -36,8 +36,8 @@ def network(name: str) -> Callable[..., Algorithm]:
 
 def pfedme(**options: Any) -> Algorithm:
     """Return pFedMe with the paper's λ = 1, k = 5, β = 1, and about as many steps as the others take in a round."""
-    own: Options = {"lam": 1.0, "inner_steps": 5, "beta": 1.0, "local_rounds": 2, "outer_rate": 1.0}
-    return fedgeom.PFedMe(inner_rate=options["rate"], **(own | options))
+    own: Options = {"lam": 1.0, "inner_steps": 5, "beta": 1.0, "local_rounds": 2, "outer_learning_rate": 1.0}
+    return fedgeom.PFedMe(inner_learning_rate=options["learning_rate"], **(own | options))
 
 
 def hyperfed(paper: bool = False, **options: Any) -> Algorithm:
@@ -114,4 +114,4 @@ def method(row: str, kind: str, shape: tuple[int, int, int], effort: Options, *,
 
 def effort(kind: str, rate: float, rounds: int | None = None) -> Options:
     """Return how much sites train."""
-    return {"rounds": rounds or ROUNDS[kind], "epochs": EPOCHS, "batch": BATCH, "rate": rate}
+    return {"n_rounds": rounds or ROUNDS[kind], "epochs": EPOCHS, "batch_size": BATCH, "learning_rate": rate}

@@ -68,9 +68,14 @@ def compute(point: Point, images: int = 6000, epochs: int = EPOCHS) -> dict[str,
     """Train once."""
     at = USUAL | {point.what: point.value}
     data = split("fashion-mnist", ALPHA, 0, coarse=True, rows=images, sites=int(at["sites"]))
-    network = replace(rows.NETWORKS["mlp"], embedding=int(at["dimension"]))
+    network = replace(rows.NETWORKS["mlp"], embedding_dim=int(at["dimension"]))
     each = int(at["epochs"])
-    effort: dict[str, Any] = {"rounds": max(1, epochs // each), "epochs": each, "batch": rows.BATCH, "rate": RATE}
+    effort: dict[str, Any] = {
+        "n_rounds": max(1, epochs // each),
+        "epochs": each,
+        "batch_size": rows.BATCH,
+        "learning_rate": RATE,
+    }
     if point.row != "FedAvg":
         effort["head"] = Poincare(slope=at["slope"])
     if point.row == "HyperFed":

@@ -132,7 +132,7 @@ def ridge(cell: Cell) -> dict[str, Any]:
     sites = [fedgeom.SiteData(site.name, last(site.X), site.y) for site in data.sites]
     held = {name: (last(X), y) for name, (X, y) in data.held.items()}
     began = time.process_time()
-    method = fedgeom.Ridge(features=Conv(filters=60), shape=(height, width, channels), personal=True)
+    method = fedgeom.Ridge(features=Conv(n_filters=60), shape=(height, width, channels), personal=True)
     run = fedgeom.run(method, sites, seed=cell.seed)
     found = figures(run.model, run.local, data._replace(held=held, X=last(data.X)), test=True)
     return found | {"rate": None, "rounds": 0, "curve": [], "seconds": round(time.process_time() - began, 1)}

@@ -58,8 +58,8 @@ Sites = list[fedgeom.SiteData]
 
 
 STEPS: dict[str, tuple[Step, ...]] = {
-    "counts": (LogCounts(), SelectVariable(2000), Scale(limit=10.0), PCA(COMPONENTS)),
-    "logs": (Scale(limit=10.0), PCA(COMPONENTS)),
+    "counts": (LogCounts(), SelectVariable(2000), Scale(max_value=10.0), PCA(COMPONENTS)),
+    "logs": (Scale(max_value=10.0), PCA(COMPONENTS)),
     "markers": (),
 }
 
@@ -199,7 +199,7 @@ WAYS: dict[str, Callable[[Sites, Sites, int], float]] = {
         lambda number: fedgeom.Hulls(n_classes=number, embedding="discriminant", scale="joint")
     ),
     "XCLP through anchors": shared(fedgeom.XCLP(graph="anchors")),
-    "FedAvg, 30 rounds": shared(fedgeom.FedAvg(rounds=30, epochs=2)),
+    "FedAvg, 30 rounds": shared(fedgeom.FedAvg(n_rounds=30, epochs=2)),
     "each site alone": alone,
 }
 AWAY = {"left out: pooled": pooled, "left out: Ridge": RIDGE, "left out: Moments": MOMENTS}

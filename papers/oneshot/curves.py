@@ -86,10 +86,10 @@ def trained(
         network=LeNet(),
         shape=(1, 28, 28),
         scale="pixels",
-        rounds=rounds,
+        n_rounds=rounds,
         epochs=epochs,
-        batch=batch,
-        rate=rate,
+        batch_size=batch,
+        learning_rate=rate,
         optimizer=SGD(momentum=0.9),
     )
     began = time.process_time()

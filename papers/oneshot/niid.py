@@ -115,7 +115,7 @@ def column(name: str, images: Images, rows: int, filters: int, seed: int = 0) ->
     X, y = X[:rows].reshape(rows, -1), y[:rows]
     owner = owners(y, name, seed)
     sites = [fedgeom.SiteData(f"site-{at:02d}", X[owner == at], y[owner == at]) for at in range(SITES)]
-    method = fedgeom.Ridge(features=Conv(filters=filters), shape=images.shape)
+    method = fedgeom.Ridge(features=Conv(n_filters=filters), shape=images.shape)
     began, clock = time.process_time(), time.time()
     run = fedgeom.run(method, sites, seed=seed)
     seconds = time.process_time() - began
@@ -163,11 +163,11 @@ def main() -> None:
     options.add_argument("--set", choices=list(SETS), default="fashion-mnist", help="which images")
     options.add_argument("--again", action="store_true", help="compute columns anew that are in the results")
     options.add_argument("--images", type=int, help="learn from so many images")
-    options.add_argument("--filters", type=int, default=Conv().filters, help="with so many filters")
+    options.add_argument("--filters", type=int, default=Conv().n_filters, help="with so many filters")
     given = options.parse_args()
     images = SETS[given.set]
     rows, filters = (2000, 20) if given.quick else (given.images or images.images, given.filters)
-    file = images.file + (f"-{rows}-{filters}" if (rows, filters) != (images.images, Conv().filters) else "")
+    file = images.file + (f"-{rows}-{filters}" if (rows, filters) != (images.images, Conv().n_filters) else "")
     done = {} if given.quick else RESULTS.read(file)
     for name in given.only:
         if name in done and not given.again:

@@ -44,7 +44,7 @@ def method_of(case: Case, name: str, epsilon: float) -> fedgeom.Method:
         settings["privacy"] = fedgeom.DP(epsilon=epsilon, delta=DELTA, clip=clip)
     if name == "Moments":
         return fedgeom.Moments(space="euclidean", **settings)
-    return fedgeom.FedAvg(steps=1, batch=None, C=1e6, scale="none", **settings)
+    return fedgeom.FedAvg(steps=1, batch_size=None, C=1e6, scale="none", **settings)
 
 
 def score(case: Case, model: Any) -> float:

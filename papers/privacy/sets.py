@@ -66,7 +66,9 @@ def hospitals(seed: int) -> Case:
         for one, two in zip(data.train, data.test, strict=True)
     ]
     train, test = _parted(whole, seed)
-    return Case("T cells, 5 hospitals", train, test, {"clip": 3.5}, {"clip": 2.0, "rate": 6.0, "rounds": 30})
+    return Case(
+        "T cells, 5 hospitals", train, test, {"clip": 3.5}, {"clip": 2.0, "learning_rate": 6.0, "n_rounds": 30}
+    )
 
 
 def eicu(seed: int) -> Case:
@@ -84,7 +86,7 @@ def eicu(seed: int) -> Case:
         if own.sum() >= 100:
             sites.append(fedgeom.SiteData(str(name), X[own], y[own]))
     train, test = _parted(sites, seed)
-    settings = {"clip": 3.0, "rate": 6.0, "rounds": 15}
+    settings = {"clip": 3.0, "learning_rate": 6.0, "n_rounds": 15}
     return Case("eICU, 5 regions", train, test, {"clip": 3.0, "rule": "centroid"}, settings, metric="AUC")
 
 
@@ -100,7 +102,7 @@ def fashion(seed: int, rows: int = 20_000) -> Case:
     X, y = small(data["X_train"][kept]), data["y_train"][kept].astype(str)
     train = fedgeom.split(X, y, n_sites=10, seed=seed)
     test = small(data["X_test"]), data["y_test"].astype(str)
-    settings = {"clip": 4.0, "rate": 1.0, "rounds": 20}
+    settings = {"clip": 4.0, "learning_rate": 1.0, "n_rounds": 20}
     return Case("Fashion-MNIST, 10 sites", train, test, {"clip": 4.0, "rule": "centroid"}, settings)
 
 

@@ -27,7 +27,7 @@ FIRST_SEED, SEEDS, QUICK_SEEDS = 1000, 20, 2
 FULL = "all parts"
 CHANGES: dict[str, dict[str, Any]] = {
     FULL: {},
-    "one cluster (M = 1)": {"clusters": 1},
+    "one cluster (M = 1)": {"n_clusters": 1},
     "no blending (β = 0)": {"beta": 0.0},
     "no closeness (Eq. 6)": {"closeness": False},
     "no trust (Eq. 8)": {"trust": "none"},
@@ -47,7 +47,7 @@ def measure(settings: Sequence[str], seeds: Sequence[int]) -> dict[str, Any]:
     for seed in seeds:
         scenario = scenario_a(seed)
         for name in settings:
-            row = fedgeom.PTopoFL.published(**({"rounds": 2} | CHANGES[name]))
+            row = fedgeom.PTopoFL.published(**({"n_rounds": 2} | CHANGES[name]))
             scores[name].append(score(models(row, scenario, seed), scenario)["auc"])
     return {
         name: {"auc": round(float(np.mean(values)), 4), "less than all parts": difference(scores[FULL], values)}

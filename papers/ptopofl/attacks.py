@@ -41,7 +41,7 @@ SEEDS, QUICK_SEEDS = 10, 1
 POISONED = 2
 SHIFT, SHIFTED, FLIPS = 2.0, 10, 0.4
 TAUS = (1.8, 2.0)
-SHORT: dict[str, Any] = {"rounds": 8, "steps": 10, "batch": None, "rate": 0.5}
+SHORT: dict[str, Any] = {"n_rounds": 8, "steps": 10, "batch_size": None, "learning_rate": 0.5}
 ROWS: dict[str, Callable[[], Any]] = {
     "FedAvg": lambda: fedgeom.FedAvg(**SHORT),
     "pTopoFL, published": lambda: fedgeom.PTopoFL.published(solver="sgd", **SHORT),

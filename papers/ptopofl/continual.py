@@ -95,7 +95,7 @@ def changed(site: fedgeom.SiteData, seed: int) -> Floats:
 
 def rows(rounds: int) -> dict[str, Any]:
     """Return what is compared."""
-    usual: dict[str, Any] = {"steps": 10, "batch": None, "rate": 0.5, "rounds": rounds}
+    usual: dict[str, Any] = {"steps": 10, "batch_size": None, "learning_rate": 0.5, "n_rounds": rounds}
     tracked = {"track_every": 1, "drift_limit": LIMIT}
     return {
         "pTopoFL, tracked": fedgeom.PTopoFL(secure=False, **tracked, **usual),
@@ -123,7 +123,7 @@ def held(method: Any, scenario: Scenario, seed: int, at: int) -> tuple[dict[int,
     found = {}
     for i in scenario.honest:
         test = scenario.test[i]
-        X = changed(test, seed) if i in CHANGED and method.rounds > at else test.X
+        X = changed(test, seed) if i in CHANGED and method.n_rounds > at else test.X
         found[i] = float(roc_auc_score(test.y, models[test.name].predict_proba(X)[:, 1]))
     return found, run.metrics
 

@@ -33,14 +33,14 @@ from papers.ptopofl.scoring import RESULTS, models, score
 FIRST_SEED, SEEDS, QUICK_SEEDS = 1000, 5, 1
 ROUNDS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15)
 QUICK_ROUNDS = (1, 2, 4)
-STEPS: dict[str, Any] = {"steps": 5, "batch": None, "rate": 0.5}
+STEPS: dict[str, Any] = {"steps": 5, "batch_size": None, "learning_rate": 0.5}
 ROWS: dict[str, Callable[[int], Any]] = {
-    "pTopoFL": lambda t: fedgeom.PTopoFL.published(solver="sgd", rounds=t, **STEPS),
-    "pTopoFL, refitted": lambda t: fedgeom.PTopoFL.published(rounds=min(t, 3)),
-    "FedAvg": lambda t: fedgeom.FedAvg(rounds=t, **STEPS),
-    "FedProx": lambda t: fedgeom.FedProx(mu=0.1, rounds=t, **STEPS),
-    "SCAFFOLD": lambda t: fedgeom.Scaffold(rounds=t, **STEPS),
-    "pFedMe": lambda t: fedgeom.PFedMe(lam=15.0, batch=None, rounds=t, local_rounds=5, inner_steps=3),
+    "pTopoFL": lambda t: fedgeom.PTopoFL.published(solver="sgd", n_rounds=t, **STEPS),
+    "pTopoFL, refitted": lambda t: fedgeom.PTopoFL.published(n_rounds=min(t, 3)),
+    "FedAvg": lambda t: fedgeom.FedAvg(n_rounds=t, **STEPS),
+    "FedProx": lambda t: fedgeom.FedProx(mu=0.1, n_rounds=t, **STEPS),
+    "SCAFFOLD": lambda t: fedgeom.Scaffold(n_rounds=t, **STEPS),
+    "pFedMe": lambda t: fedgeom.PFedMe(lam=15.0, batch_size=None, n_rounds=t, local_rounds=5, inner_steps=3),
 }
 ATTACKED = {"pTopoFL": ROWS["pTopoFL"], "FedAvg": ROWS["FedAvg"]}
 POISONED = (0, 2, 4)
@@ -69,7 +69,7 @@ def reached(rounds: Sequence[int], values: Sequence[float]) -> int:
 
 def measure(part: str, rounds: Sequence[int], seeds: int) -> dict[str, Any]:
     """Return one part."""
-    found: dict[str, Any] = {"rounds": list(rounds), "seeds": seeds, "curves": {}}
+    found: dict[str, Any] = {"n_rounds": list(rounds), "seeds": seeds, "curves": {}}
     if part == "attack":
         for bad in POISONED:
             draw = partial(scenario_a, adversarial=bad, flip=1.0)

@@ -130,7 +130,7 @@ def rebuild_from_descriptor(seeds: int, steps: int) -> dict[str, Any]:
         ours.append(aligned_distance(true, cloud))
         chance.append(aligned_distance(true, other))
     return {
-        "points": n,
+        "n_points": n,
         "columns": columns,
         "descriptor error of a random cloud": round(float(np.mean(start)), 3),
         "descriptor error after the search": round(float(np.mean(fit)), 3),

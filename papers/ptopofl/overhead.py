@@ -32,7 +32,7 @@ from papers.ptopofl.scenarios import scenario_a
 from papers.ptopofl.scoring import RESULTS
 
 ROUNDS, QUICK_ROUNDS, REPEATS = 15, 2, 3
-STEPS: dict[str, Any] = {"steps": 5, "batch": None, "rate": 0.5}
+STEPS: dict[str, Any] = {"steps": 5, "batch_size": None, "learning_rate": 0.5}
 NETWORK = {"name": "mlp", "hidden": 64, "features": 32}
 MODELS: dict[str, dict[str, Any]] = {"logistic": {}, "network": {"network": NETWORK}}
 COUNTED = ("bytes", "bytes of shapes", "bytes a round")
@@ -40,7 +40,7 @@ ROWS: dict[str, Callable[..., Any]] = {
     "FedAvg, in the open": lambda **s: fedgeom.FedAvg(secure=False, **s),
     "pTopoFL, published": lambda **s: fedgeom.PTopoFL.published(**({"solver": "sgd", "augment": False} | s)),
     "FedAvg, secure": lambda **s: fedgeom.FedAvg(**s),
-    "pTopoFL, secure": lambda **s: fedgeom.PTopoFL(clusters=2, closeness=False, trust="none", **s),
+    "pTopoFL, secure": lambda **s: fedgeom.PTopoFL(n_clusters=2, closeness=False, trust="none", **s),
 }
 
 
@@ -50,7 +50,7 @@ def measure(model: str, rounds: int, repeats: int) -> dict[str, Any]:
 
     def hold(name: str, rounds: int) -> tuple[dict[str, int], float]:
         began = time.process_time()
-        run = fedgeom.run(ROWS[name](rounds=rounds, **STEPS, **MODELS[model]), scenario.train, seed=0)
+        run = fedgeom.run(ROWS[name](n_rounds=rounds, **STEPS, **MODELS[model]), scenario.train, seed=0)
         seconds, sent = time.process_time() - began, list[dict[str, int]]()
         for site in scenario.train:
             kinds: dict[str, int] = {}

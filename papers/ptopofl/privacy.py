@@ -63,7 +63,7 @@ def membership_in_models(seeds: int) -> dict[str, float]:
     """Return how well a low loss tells training rows from test rows of the same site (AUC of the attack)."""
     rows = {
         "the site's own model (local only, pTopoFL's θ_k)": fedgeom.LocalOnly(solver="exact"),
-        "the joint model (FedAvg under secure sum)": fedgeom.FedAvg(solver="exact", rounds=3),
+        "the joint model (FedAvg under secure sum)": fedgeom.FedAvg(solver="exact", n_rounds=3),
         "the personal model (Shrunk, stays at the site)": fedgeom.Shrunk(),
     }
     found: dict[str, list[float]] = {name: [] for name in rows}
@@ -113,7 +113,7 @@ def cost_of_privacy(seeds: int) -> dict[str, dict[str, float]]:
         scenario = scenario_a(seed)
         without: list[int] = []
         for epsilon in (None, 8.0, 1.0):
-            method = fedgeom.PTopoFL(clusters=2, solver="exact", rounds=2, secure=False, epsilon=epsilon)
+            method = fedgeom.PTopoFL(n_clusters=2, solver="exact", n_rounds=2, secure=False, epsilon=epsilon)
             run = fedgeom.run(method, scenario.train, seed=seed)
             clusters = list(run.metrics["clusters"].values())
             without = without or clusters

@@ -45,11 +45,11 @@ DETECTION_FLIPS = (0.3, 0.5, 1.0)
 
 def rows() -> dict[str, fedgeom.Method]:
     """Return what is compared."""
-    exact: dict[str, Any] = {"solver": "exact", "rounds": 3, "secure": False}
+    exact: dict[str, Any] = {"solver": "exact", "n_rounds": 3, "secure": False}
     one: dict[str, Any] = {"cluster_by": "none", **exact}
     return {
         "FedAvg": fedgeom.FedAvg(**STEADY),
-        "pTopoFL, published": fedgeom.PTopoFL.published(rounds=3),
+        "pTopoFL, published": fedgeom.PTopoFL.published(n_rounds=3),
         "pTopoFL, trust by class-conditional topology": fedgeom.PTopoFL(trust="classes", **one),
         "pTopoFL, trust by tree merges": fedgeom.PTopoFL(trust="merges", **one),
         "pTopoFL, trust by updates": fedgeom.PTopoFL(trust="updates", **one),

@@ -20,7 +20,7 @@ RESULTS = Results(Path(__file__).parent / "results")
 Score = dict[str, float]
 """Mean over sites: "auc" and "accuracy" over all scored sites, "honest" the AUC over those that flip nothing."""
 
-STEADY: dict[str, Any] = {"rounds": 30, "steps": 10, "batch": None, "rate": 0.5}
+STEADY: dict[str, Any] = {"n_rounds": 30, "steps": 10, "batch_size": None, "learning_rate": 0.5}
 """Whole-batch steps, small enough to descend and many enough to arrive: no row loses for want of training."""
 
 
@@ -28,12 +28,12 @@ def published_rows() -> dict[str, fedgeom.Method]:
     """Return the rows of the published table, each as its paper defines it."""
     return {
         # Every round refits to the optimum, whatever it began with: rounds after the first change next to nothing.
-        "pTopoFL": fedgeom.PTopoFL.published(rounds=3),
+        "pTopoFL": fedgeom.PTopoFL.published(n_rounds=3),
         "FedAvg": fedgeom.FedAvg(**STEADY),
         "FedProx": fedgeom.FedProx(mu=0.1, **STEADY),
         "SCAFFOLD": fedgeom.Scaffold(**STEADY),
         # η·λ ≤ 1 makes for short steps: it takes this many to arrive.
-        "pFedMe": fedgeom.PFedMe(lam=15.0, batch=None, rounds=60, local_rounds=20, inner_steps=3),
+        "pFedMe": fedgeom.PFedMe(lam=15.0, batch_size=None, n_rounds=60, local_rounds=20, inner_steps=3),
     }
 
 

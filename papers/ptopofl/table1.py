@@ -70,15 +70,17 @@ TITLES = {
 
 def all_rows() -> dict[str, fedgeom.Method]:
     """Return the published rows and ours."""
-    exact: dict[str, Any] = {"solver": "exact", "rounds": 3}
+    exact: dict[str, Any] = {"solver": "exact", "n_rounds": 3}
     return {
         **published_rows(),
         "pTopoFL, clusters by updates": fedgeom.PTopoFL(cluster_by="updates", trust="none", secure=False, **exact),
         "pTopoFL, by updates, interpolated": fedgeom.PTopoFL(
             cluster_by="updates", trust="none", personal="interpolated", secure=False, **exact
         ),
-        "FedAvg, 15 short rounds": fedgeom.FedAvg(rounds=15, steps=5, batch=None, rate=0.5),
-        "pFedMe, 15 short rounds": fedgeom.PFedMe(lam=15.0, batch=None, rounds=15, local_rounds=5, inner_steps=3),
+        "FedAvg, 15 short rounds": fedgeom.FedAvg(n_rounds=15, steps=5, batch_size=None, learning_rate=0.5),
+        "pFedMe, 15 short rounds": fedgeom.PFedMe(
+            lam=15.0, batch_size=None, n_rounds=15, local_rounds=5, inner_steps=3
+        ),
         "Ditto": fedgeom.Ditto(**STEADY),
         "FedDyn": fedgeom.FedDyn(**STEADY),
         "FedAdam": fedgeom.FedAdam(**STEADY),

@@ -36,13 +36,13 @@ from papers.images import cifar10, filtered
 
 SEEDS, IMAGES, WRITERS, LEAST = 3, 3000, 30, 20
 RESULTS = Results(Path(__file__).resolve().parent / "results")
-TOPOLOGY: dict[str, Any] = {"clusters": 3, "points": 200, "closeness": False, "trust": "none"}
+TOPOLOGY: dict[str, Any] = {"n_clusters": 3, "n_points": 200, "closeness": False, "trust": "none"}
 """Clusters and blending as published; weights that would single sites out are refused by a secure sum."""
 MLP = {"name": "mlp", "hidden": 64, "features": 32}
 ROWS: dict[str, Callable[..., Any]] = {
-    "pTopoFL, activations": lambda **s: fedgeom.PTopoFL(described="activations", **TOPOLOGY, **s),
+    "pTopoFL, activations": lambda **s: fedgeom.PTopoFL(descriptor_input="activations", **TOPOLOGY, **s),
     "pTopoFL, activations after 5 rounds": lambda **s: fedgeom.PTopoFL(
-        described="activations", first_described=min(5, s["rounds"] - 1), **TOPOLOGY, **s
+        descriptor_input="activations", first_descriptor_round=min(5, s["n_rounds"] - 1), **TOPOLOGY, **s
     ),
     "pTopoFL, rows": lambda **s: fedgeom.PTopoFL(**TOPOLOGY, **s),
     "TopoNN": lambda **s: fedgeom.PTopoFL(topo_inputs=True, **TOPOLOGY, **s),
@@ -53,9 +53,9 @@ ROWS: dict[str, Callable[..., Any]] = {
     "local only": lambda **s: fedgeom.LocalOnly(**s),
 }
 SCENARIOS: dict[str, dict[str, Any]] = {
-    "cifar 0.1": {"rounds": 10, "epochs": 5},
-    "cifar 0.5": {"rounds": 10, "epochs": 5},
-    "writers": {"rounds": 10, "epochs": 3},
+    "cifar 0.1": {"n_rounds": 10, "epochs": 5},
+    "cifar 0.5": {"n_rounds": 10, "epochs": 5},
+    "writers": {"n_rounds": 10, "epochs": 3},
 }
 PAPER = {
     "pTopoFL, activations": (74.0, 86.0, 84.0),
@@ -116,8 +116,8 @@ def draw(name: str, seed: int, writers: int = WRITERS) -> Scenario:
 
 def train(name: str, row: str, scenario: Scenario, seed: int, rounds: int | None = None) -> float:
     """Return in percent how many test images get the right answer of their own site's model."""
-    settings = SCENARIOS[name] | {"network": MLP, "batch": 32, "rate": 0.05}
-    settings |= {"classes": tuple(map(str, range(10)))} | ({} if rounds is None else {"rounds": rounds})
+    settings = SCENARIOS[name] | {"network": MLP, "batch_size": 32, "learning_rate": 0.05}
+    settings |= {"classes": tuple(map(str, range(10)))} | ({} if rounds is None else {"n_rounds": rounds})
     run = fedgeom.run(ROWS[row](**settings), scenario.train, seed=seed)
     if run.lost:
         raise RuntimeError(f"sites were lost: {run.lost}")

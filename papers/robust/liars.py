@@ -81,7 +81,7 @@ def _wrong_model(site: TrainingSite, like: Tree) -> Tree:
     """Return one model for all liars of a run: ten times the opposite of what the first of them would learn alone."""
     if site.run not in _WRONG:
         _WRONG.clear()
-        task = site.task(0, site.rule.rate)
+        task = site.task(0, site.rule.learning_rate)
         _WRONG[site.run] = task.fit(like * 0.0, epochs=20) * -10.0
     return _WRONG[site.run]
 

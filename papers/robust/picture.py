@@ -15,8 +15,8 @@ TITLES = {"fedavg": "FedAvg", "moments": "Moments"}
 COLORS = {
     "plain mean": "#555555",
     "sum (plain mean)": "#555555",
-    "plain mean, largest_change = 0.5": "#999999",
-    "sum, largest_entry = 1,000": "#999999",
+    "plain mean, max_abs_change = 0.5": "#999999",
+    "sum, max_abs_value = 1,000": "#999999",
     "median, open": "#E69F00",
     "trimmed mean, open": "#CC79A7",
     "Krum, open": "#D55E00",

@@ -64,25 +64,25 @@ def ways(method: str, sites: int) -> dict[str, fedgeom.Method]:
     if method == "moments":
         return {
             "sum (plain mean)": fedgeom.Moments(space="euclidean"),
-            "sum, largest_entry = 1,000": fedgeom.Moments(space="euclidean", largest_entry=1000.0),
+            "sum, max_abs_value = 1,000": fedgeom.Moments(space="euclidean", max_abs_value=1000.0),
             "GroupMedian": fedgeom.Moments(
-                space="euclidean", aggregation=GroupMedian(groups=groups, drawn_by="seed")
+                space="euclidean", aggregation=GroupMedian(n_groups=groups, drawn_by="seed")
             ),
             'GroupMedian(rule="geometric")': fedgeom.Moments(
-                space="euclidean", aggregation=GroupMedian(groups=groups, rule="geometric", drawn_by="seed")
+                space="euclidean", aggregation=GroupMedian(n_groups=groups, rule="geometric", drawn_by="seed")
             ),
         }
-    usual: dict[str, Any] = {"rounds": 2, "epochs": 4}
+    usual: dict[str, Any] = {"n_rounds": 2, "epochs": 4}
     found: dict[str, fedgeom.Method] = {
-        "GroupMedian": fedgeom.FedAvg(aggregation=GroupMedian(groups=groups, drawn_by="seed"), **usual),
+        "GroupMedian": fedgeom.FedAvg(aggregation=GroupMedian(n_groups=groups, drawn_by="seed"), **usual),
         "plain mean": fedgeom.FedAvg(**usual),
-        "plain mean, largest_change = 0.5": fedgeom.FedAvg(largest_change=0.5, **usual),
+        "plain mean, max_abs_change = 0.5": fedgeom.FedAvg(max_abs_change=0.5, **usual),
         "median, open": fedgeom.FedAvg(aggregation="median", **usual),
         "trimmed mean, open": fedgeom.FedAvg(aggregation=TrimmedMean(0.2), **usual),
         "Krum, open": fedgeom.FedAvg(aggregation=Krum(), **usual),
     }
     if sites < max(SITES):  # it costs as much again
-        rule = GroupMedian(groups=groups, rule="geometric", drawn_by="seed")
+        rule = GroupMedian(n_groups=groups, rule="geometric", drawn_by="seed")
         found['GroupMedian(rule="geometric")'] = fedgeom.FedAvg(aggregation=rule, **usual)
     return found
 

@@ -68,7 +68,7 @@ def whole_runs(sizes: tuple[tuple[int, int, int], ...]) -> list[dict[str, Any]]:
         sites = rows_of(p, n)
         for how in COMPARISONS:
             for groups in (None, 2) if p >= 6 else (None,):
-                method = fedgeom.XCLP(bits=L, hamming=how, groups=groups, classes=("0", "1", "2"))
+                method = fedgeom.XCLP(hash_bits=L, hamming=how, n_groups=groups, classes=("0", "1", "2"))
                 began = time.process_time()
                 run = fedgeom.run(method, sites, seed=0)
                 seconds = time.process_time() - began

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 import fedgeom
-from fedgeom.methods.iterative.learners.building import built_learner
+from fedgeom.methods.iterative.learners.base import built_learner
 from fedgeom.methods.iterative.setup import scaled
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -51,8 +51,8 @@ from papers.xclp.tasks import (
 LINEAR: dict[str, Any] = {"name": "mlp", "depth": 0, "features": 64, "activation": "none"}
 LENET: dict[str, Any] = {"name": "lenet"}
 BEHIND: dict[str, Any] = {"name": "mlp", "depth": 0, "features": 64}
-EFFORT: dict[str, Any] = {"rounds": 20, "steps": 10, "batch": 32, "rate": 0.1}
-MORE: dict[str, Any] = {"rounds": 36, "steps": 10, "batch": 50, "rate": 0.05}
+EFFORT: dict[str, Any] = {"n_rounds": 20, "steps": 10, "batch_size": 32, "learning_rate": 0.1}
+MORE: dict[str, Any] = {"n_rounds": 36, "steps": 10, "batch_size": 50, "learning_rate": 0.05}
 SETS: dict[str, dict[str, Any]] = {
     "writers": {
         "shares": (0.1, 0.5),
@@ -137,7 +137,7 @@ def cell(name: str, share: float, kind: str, seed: int, quick: bool) -> dict[str
         task = Task(behind_filters(task.X), task.y, task.owner, task.test)
     if kind in ("identity", "filters"):
         return propagated(task, shown, task.X, seed)
-    said, features = trained(task, shown, SETS[name][kind] | ({"rounds": 3} if quick else {}), seed)
+    said, features = trained(task, shown, SETS[name][kind] | ({"n_rounds": 3} if quick else {}), seed)
     found = {"FedAvg": percent(said[task.test], task.y[task.test])}
     return found | propagated(task, shown, features, seed)
 

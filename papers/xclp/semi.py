@@ -71,14 +71,20 @@ ROWS: dict[str, Any] = {
     },
 }
 """Each row's pseudo-labels."""
-IMAGES: dict[str, Any] = {"scale": "pixels", "batch": 50, "rate": 0.1}
+IMAGES: dict[str, Any] = {"scale": "pixels", "batch_size": 50, "learning_rate": 0.1}
 LENET = {"name": "lenet"}
 SETS: dict[str, dict[str, Any]] = {
-    "t-cells": {"rounds": 18, "steps": 60, "batch": 20, "rate": 0.3, "network": {"name": "mlp"}},
-    "fashion iid": IMAGES | {"rounds": 18, "steps": 12, "network": LENET, "shape": (1, 28, 28)},
-    "fashion 2 classes": IMAGES | {"rounds": 18, "steps": 12, "network": LENET, "shape": (1, 28, 28)},
+    "t-cells": {"n_rounds": 18, "steps": 60, "batch_size": 20, "learning_rate": 0.3, "network": {"name": "mlp"}},
+    "fashion iid": IMAGES | {"n_rounds": 18, "steps": 12, "network": LENET, "shape": (1, 28, 28)},
+    "fashion 2 classes": IMAGES | {"n_rounds": 18, "steps": 12, "network": LENET, "shape": (1, 28, 28)},
 }
-FILTERED: dict[str, Any] = {"rounds": 36, "steps": 10, "batch": 50, "rate": 0.05, "share": 0.05}
+FILTERED: dict[str, Any] = {
+    "n_rounds": 36,
+    "steps": 10,
+    "batch_size": 50,
+    "learning_rate": 0.05,
+    "participation": 0.05,
+}
 """For images that went through fixed filters."""
 SETS |= {
     f"cifar {labels} {kind}": FILTERED | {"network": {"name": "mlp", "depth": 0, "features": 64}}
@@ -102,7 +108,7 @@ def method_of(name: str, row: str, task: Task, rounds: int | None = None) -> fed
     labels = ROWS[row]
     if row == XCLP:
         labels = labels | {"anchors": ANCHORS[name.split(" ")[0]]}
-    settings = SETS[name] | ({} if rounds is None else {"rounds": rounds})
+    settings = SETS[name] | ({} if rounds is None else {"n_rounds": rounds})
     names = tuple(sorted({str(one) for one in task.y.tolist()}))
     return fedgeom.XCLPTraining(labels=labels, classes=names, **settings)
 
@@ -161,7 +167,7 @@ def page(results: dict[str, Any]) -> str:
     lines += ["± the deviation over seeds; in brackets the paper's, at 1,500 rounds of a larger network.", ""]
     lines[-1:] = ["What is not marked as a plain twin is a run through the secure protocol.", ""]
     rows = [
-        [name, SETS[name]["rounds"], *(cell(results, name, row) for row in ROWS)]
+        [name, SETS[name]["n_rounds"], *(cell(results, name, row) for row in ROWS)]
         for name in SETS
         if name in results
     ]

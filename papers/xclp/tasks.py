@@ -185,7 +185,7 @@ DECAY = 1e-4
 
 
 def fedavg(task: Task, shown: NDArray[np.bool_], seed: int) -> Ints:
-    """Train `fedgeom.FedAvg` on the labelled rows, by its plain twin, and classify all rows."""
+    """Train `fedgeom.FedAvg` on the labelled rows, without masks, and classify all rows."""
     X = centred_directions(task)
     model = fedavg_method(task, shown).plain(labelled_sites(task, shown, X), seed).model
     labels = model.predict(X)
@@ -220,10 +220,10 @@ def fedavg_method(task: Task, shown: NDArray[np.bool_], rounds: int = 100) -> fe
     """
     n_sites, n_labels = len(np.unique(task.owner[shown])), int(shown.sum())
     return fedgeom.FedAvg(
-        rounds=rounds,
+        n_rounds=rounds,
         steps=5,
-        batch=None,
-        rate=5.0,
+        batch_size=None,
+        learning_rate=5.0,
         scale="none",
         C=n_sites / (DECAY * n_labels),
         classes=tuple(str(label) for label in task.classes),

@@ -37,12 +37,12 @@ _HOMES = {
     "Ledger": "fedgeom.federation.ledger",
     "Method": "fedgeom.federation.method",
     "Model": "fedgeom.federation.model",
-    "Network": "fedgeom.engines.network",
     "Pipeline": "fedgeom.preparation.pipeline",
     "PoincareSVC": "fedgeom.geometry.hyperbolic.svm",
     "Policy": "fedgeom.federation.policy",
     "Run": "fedgeom.federation.results",
     "Site": "fedgeom.protocols.site",
+    "SimulatedNetwork": "fedgeom.engines.network",
     "SiteData": "fedgeom.data.sites",
     "TooFewSitesError": "fedgeom.errors",
     "check": "fedgeom.engines.check",
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from fedgeom.data.split import split as split
     from fedgeom.engines.check import check as check
     from fedgeom.engines.estimator import FederatedClassifier as FederatedClassifier
-    from fedgeom.engines.network import Network as Network
+    from fedgeom.engines.network import SimulatedNetwork as SimulatedNetwork
     from fedgeom.engines.run import run as run
     from fedgeom.errors import FedgeomError as FedgeomError
     from fedgeom.errors import InputError as InputError

@@ -35,7 +35,8 @@ class Registry(Mapping[str, Any]):
     """What there is of one kind, by name; what another package offers is loaded when it is used."""
 
     def __init__(self, kind: str, group: str):
-        self.kind, self.group = kind, group
+        self.kind = kind
+        self.group = group
         self._known: dict[str, Any] = {}
         self._own: dict[str, tuple[EntryPoint, str]] = {}  # what `offer` was given, and the package it needs
         self._order: dict[str, None] = {}  # names in the order in which they became known here

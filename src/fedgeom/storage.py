@@ -26,7 +26,9 @@ from fedgeom.errors import InputError
 if sys.platform != "win32":  # there, nothing keeps two processes apart
     import fcntl
 
-PRIVATE_FOLDER, PRIVATE_FILE, USUAL_FILE = 0o700, 0o600, 0o666
+PRIVATE_FOLDER = 0o700
+PRIVATE_FILE = 0o600
+USUAL_FILE = 0o666
 DRAFT = ".part"
 """What the name of a file ends in while it is being written."""
 NO_LINKS = getattr(os, "O_NOFOLLOW", 0)

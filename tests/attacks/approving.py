@@ -9,15 +9,14 @@ import numpy as np
 
 import fedgeom
 from fedgeom.data.sites import SiteData
-from fedgeom.deploy import answering
+from fedgeom.deploy import answers
 from fedgeom.deploy.approvals import ApprovalStore
 from fedgeom.deploy.site_folder import SiteFolder
-from fedgeom.federation.approval import hash_terms
-from fedgeom.federation.coordinator import Sites
+from fedgeom.federation.coordinator import Coordinator
 from fedgeom.federation.messages import Array, Refusal
-from fedgeom.federation.policy import Policy
+from fedgeom.federation.policy import Policy, hash_terms
 from fedgeom.methods.iterative.messages import Finish, TrainOpen
-from fedgeom.methods.iterative.training import Conversation
+from fedgeom.methods.iterative.training import TrainingLoop
 from fedgeom.methods.ptopofl.shapes import Describe
 from tests.attacks.folders import NAMES, ask, federation, invitation
 from tests.attacks.playing import PERMISSIVE, Attack, Learnt, Liar, replace
@@ -26,7 +25,7 @@ from tests.attacks.zooming import discs
 WAYS: dict[str, Any] = {
     "moments": fedgeom.Moments(space="euclidean", classes=("no", "yes")),
     "hulls": fedgeom.Hulls(),
-    "fedavg": fedgeom.FedAvg(rounds=2, classes=("no", "yes")),
+    "fedavg": fedgeom.FedAvg(n_rounds=2, classes=("no", "yes")),
 }
 EVERYBODY = ("anna", "bert", "carl")
 
@@ -119,19 +118,19 @@ class _Folders:
 
     def deliver(self, requests: Any) -> Any:
         for name, request in requests.items():
-            yield name, answering.answer(self.folders[name], request, None)[0]
+            yield name, answers.answer(self.folders[name], request, None)[0]
 
 
 def as_another_method(method: str, policy: Policy, quick: bool) -> Learnt:
     """Join on approved terms of one method, and go on in the same run as if it were another's."""
-    way, run = fedgeom.FedAvg(rounds=2, classes=("no", "yes")), os.urandom(32)
+    way, run = fedgeom.FedAvg(n_rounds=2, classes=("no", "yes")), os.urandom(32)
     answered = []
     with federation() as sites:
         for folder in sites.values():
             text = folder.config_file.read_text()
             folder.config_file.write_text(text.replace("secure_only = true", "secure_only = false"))
             pin(folder, way)
-        talk = Conversation(way, Sites(_Folders(sites), run=run, method=way.name, participants=EVERYBODY))
+        talk = TrainingLoop(way, Coordinator(_Folders(sites), run=run, method=way.name, participants=EVERYBODY))
         talk.agree()
         zero = {"model/intercept": Array.of(np.zeros(1)), "model/weights": Array.of(np.zeros((2, 1)))}
         opened = TrainOpen(round=0, given=zero, agreed=talk.agreed.hash)

@@ -15,11 +15,11 @@ from fedgeom.errors import FedgeomError
 from fedgeom.federation.messages import Array, Question
 from fedgeom.federation.policy import Policy
 from fedgeom.methods.hulls.encoding import HullPlan
-from fedgeom.methods.hulls.messages import EncodeHulls, Reach
+from fedgeom.methods.hulls.messages import EncodeHulls, HullExtent
 from fedgeom.methods.iterative.messages import TrainOpen
-from fedgeom.methods.iterative.setup import Begin, SumColumns, hash_agreed
-from fedgeom.methods.moments.messages import SumMoments
-from fedgeom.methods.xclp.anchors import CountCells, SumCells, SumCodes, SumRows
+from fedgeom.methods.iterative.setup import BeginTraining, SumTrainingColumns, hash_agreed
+from fedgeom.methods.moments.messages import SumClassMoments
+from fedgeom.methods.xclp.anchors import CountCells, SumAnchorCells, SumCodes, SumUnitRows
 from fedgeom.methods.xclp.messages import Collect, CountClasses, Reading, Spread, Weigh
 from fedgeom.protocols.join.messages import Hello
 from fedgeom.protocols.model_delivery import TakeModel
@@ -33,12 +33,12 @@ EXTREMES = (10**9, 100_000, 5000, 500, 30)
 
 WAYS: dict[str, Any] = {
     "xclp through anchors": fedgeom.XCLP(graph="anchors", classes=("no", "yes")),
-    "xclp": fedgeom.XCLP(bits=64, hamming="ot", classes=("no", "yes")),
+    "xclp": fedgeom.XCLP(hash_bits=64, hamming="ot", classes=("no", "yes")),
     "hulls": fedgeom.Hulls(embedding="discriminant"),
     "moments": fedgeom.Moments(space="euclidean", classes=("no", "yes")),
-    "fedavg": fedgeom.FedAvg(rounds=2, classes=("no", "yes")),
-    "shrunk": fedgeom.Shrunk(rounds=2, classes=("no", "yes")),
-    "ptopofl": fedgeom.PTopoFL(rounds=2, clusters=1, classes=("no", "yes")),
+    "fedavg": fedgeom.FedAvg(n_rounds=2, classes=("no", "yes")),
+    "shrunk": fedgeom.Shrunk(n_rounds=2, classes=("no", "yes")),
+    "ptopofl": fedgeom.PTopoFL(n_rounds=2, n_clusters=1, classes=("no", "yes")),
 }
 
 
@@ -127,28 +127,30 @@ def questions(method: str, policy: Policy, quick: bool) -> Learnt:
             agree_on_names(cohort)
         except FedgeomError as error:
             return liar.refusal(error)
-        many, number = tuple(f"{at}" for at in range(10_000)), rounds_of(liar.method, SumMoments)[0]
+        many, number = tuple(f"{at}" for at in range(10_000)), rounds_of(liar.method, SumClassMoments)[0]
         worst = cost(
-            liar, "s000", stamped(SumMoments(ticket=_ticket(liar, cohort, number), classes=many, curvature=None))
+            liar,
+            "s000",
+            stamped(SumClassMoments(ticket=_ticket(liar, cohort, number), classes=many, curvature=None)),
         )
         what = f"{len(many)} classes"
     elif method == "fedavg":
-        liar = Liar(fedgeom.FedAvg(rounds=1, scale="none", secure=False), patients(3, columns=30), policy)
+        liar = Liar(fedgeom.FedAvg(n_rounds=1, scale="none", secure=False), patients(3, columns=30), policy)
         try:
             agree_on_names(liar.join())
         except FedgeomError as error:
             return liar.refusal(error)
         many = ("no", "yes", *(f"{at}" for at in range(20_000)))
-        begin = Begin(classes=many)
+        begin = BeginTraining(classes=many)
         given = {"model/intercept": Array.of(np.zeros(len(many))), "model/weights": Array.of(np.zeros((30, 1)))}
         asked = TrainOpen(round=0, given=given, agreed=hash_agreed(begin))
         worst, what = max(cost(liar, "s000", begin), cost(liar, "s000", asked)), f"{len(many)} classes"
     else:
-        way2 = fedgeom.XCLP(graph="anchors", anchors=100_000, classes=("no", "yes"))
+        way2 = fedgeom.XCLP(graph="anchors", n_anchors=100_000, classes=("no", "yes"))
         liar = Liar(way2, patients(3), policy)
         try:
             cohort = liar.join()
-            sums = cohort.sum_checked(SumRows(), length=5)
+            sums = cohort.sum_checked(SumUnitRows(), length=5)
         except FedgeomError as error:
             return liar.refusal(error)
         ask = CountCells(ticket=_ticket(liar, cohort, rounds_of(way2, CountCells)[0]), last=sums)
@@ -159,7 +161,7 @@ def questions(method: str, policy: Policy, quick: bool) -> Learnt:
 def _odd(way: Any, cohort: Any, liar: Liar) -> Iterator[Question]:
     """Yield questions that fit their schema and make no sense."""
     zero, nothing = Array.of(np.zeros((0, 0))), Array.of(np.empty(0))
-    t = _ticket(liar, cohort, rounds_of(way, SumMoments)[0] if isinstance(way, fedgeom.Moments) else 0)
+    t = _ticket(liar, cohort, rounds_of(way, SumClassMoments)[0] if isinstance(way, fedgeom.Moments) else 0)
     if isinstance(way, fedgeom.XCLP):
         reading = Reading(variant="ours", prior="em", counts=Array.of(np.full(2, 1e308)))
         for number in range(4):
@@ -167,34 +169,34 @@ def _odd(way: Any, cohort: Any, liar: Liar) -> Iterator[Question]:
             yield stamped(Spread(ticket=t, classes=(), layout={}, columns=zero))
             yield stamped(Spread(ticket=t, classes=("a", "a"), layout={"s000": (-5, 15)}, columns=zero))
             yield stamped(CountClasses(ticket=t, classes=("a", "a")))
-            yield stamped(SumRows(ticket=t))
+            yield stamped(SumUnitRows(ticket=t))
             for values in (np.zeros(0), np.full(5, 1e9), np.zeros(200)):
-                last = made_up(values, SumRows, number, cohort.names)
+                last = made_up(values, SumUnitRows, number, cohort.names)
                 yield stamped(CountCells(ticket=t, last=last))
-                yield stamped(SumCells(ticket=t, last=last))
+                yield stamped(SumAnchorCells(ticket=t, last=last))
                 yield stamped(SumCodes(ticket=t, last=last, nearest=3, classes=()))
                 yield stamped(SumCodes(ticket=t, last=last, nearest=3, classes=("a", "a")))
         yield Collect(of=t, block=nothing, reading=reading)
         yield Weigh(level=0, sizes=nothing)
         yield Weigh(level=0, sizes=Array.of(np.zeros(2, np.uint8)))
     elif isinstance(way, fedgeom.Moments):
-        yield stamped(SumMoments(ticket=t, classes=(), curvature=None))
-        yield stamped(SumMoments(ticket=replace(t, modulus="1"), classes=("no", "yes"), curvature=None))
-        yield stamped(SumMoments(ticket=replace(t, modulus="9" * 20), classes=("no", "yes"), curvature=None))
-        yield stamped(SumMoments(ticket=t, classes=("no", "yes"), curvature=1e308))
+        yield stamped(SumClassMoments(ticket=t, classes=(), curvature=None))
+        yield stamped(SumClassMoments(ticket=replace(t, modulus="1"), classes=("no", "yes"), curvature=None))
+        yield stamped(SumClassMoments(ticket=replace(t, modulus="9" * 20), classes=("no", "yes"), curvature=None))
+        yield stamped(SumClassMoments(ticket=t, classes=("no", "yes"), curvature=1e308))
     elif isinstance(way, fedgeom.Hulls):
         for matrix in (np.zeros((4, 2)), np.full((4, 2), np.nan), np.zeros((0, 2)), np.full((4, 2), 1e-320)):
             for number in range(3):
                 t = _ticket(liar, cohort, number, 2**61 - 1)
-                yield stamped(Reach(ticket=t, embedding=Array.of(matrix)))
+                yield stamped(HullExtent(ticket=t, embedding=Array.of(matrix)))
                 for plan in _plans():
                     yield stamped(EncodeHulls(ticket=t, plan=plan, embedding=Array.of(matrix)))
     else:
         for values in (np.zeros(0), np.zeros(9), np.full(9, -1.0), np.full(9, 1e9)):
-            last = made_up(values, SumColumns, 1, cohort.names)
+            last = made_up(values, SumTrainingColumns, 1, cohort.names)
             for classes in ((), ("no", "yes"), ("no", "no")):
-                yield Begin(classes=classes, columns=last)
-                yield Begin(classes=classes)
+                yield BeginTraining(classes=classes, columns=last)
+                yield BeginTraining(classes=classes)
     for model in (b"", b"\x00" * 100, b"\xff" * 100, b"\x08" + bytes(7) + b"{}      "):
         yield TakeModel(model=model)
     yield OpenNames(sealed=dict.fromkeys(cohort.names, b""))

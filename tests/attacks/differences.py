@@ -10,10 +10,10 @@ from fedgeom.errors import FedgeomError
 from fedgeom.federation.policy import Policy
 from fedgeom.geometry.gaussians import length
 from fedgeom.methods.iterative.messages import TrainMasked
-from fedgeom.methods.iterative.setup import Begin, SumColumns, agree
-from fedgeom.methods.iterative.training import Conversation
+from fedgeom.methods.iterative.setup import BeginTraining, SumTrainingColumns, agree
+from fedgeom.methods.iterative.training import TrainingLoop
 from fedgeom.methods.iterative.tree import Tree, to_wire
-from fedgeom.methods.moments.messages import SumMoments
+from fedgeom.methods.moments.messages import SumClassMoments
 from fedgeom.methods.shrunk.core import terms_length
 from fedgeom.methods.shrunk.messages import SumTerms
 from fedgeom.protocols.names import KeepNames, agree_on_names
@@ -27,13 +27,13 @@ class Asking:
 
     def __init__(self, method: str, policy: Policy, sites: int = 5):
         self.kind = method
-        self.way = way(method, rounds=4)
+        self.way = way(method, n_rounds=4)
         self.liar = Liar(self.way, patients(sites), policy)
         if method == "shrunk":
             self.cohort = self.liar.join()
             self.agreed = agree(self.cohort, self.way)
         else:
-            talk = Conversation(self.way, self.liar.talk)
+            talk = TrainingLoop(self.way, self.liar.talk)
             talk.agree()
             self.cohort, self.agreed = talk.cohort, talk.agreed
 
@@ -123,7 +123,7 @@ def two_kinds(method: str, policy: Policy, quick: bool) -> Learnt:
     sites = patients(5)
     if method == "moments":
         liar = Liar(fedgeom.Moments(space="euclidean", classes=("no", "yes")), sites, policy)
-        kind: type[SumQuestion] = SumMoments
+        kind: type[SumQuestion] = SumClassMoments
     else:
         liar = Liar(way(method), sites, policy)
         kind = TrainMasked
@@ -134,15 +134,15 @@ def two_kinds(method: str, policy: Policy, quick: bool) -> Learnt:
             classes = agree_on_names(cohort, ("no", "yes"))
             if cohort.class_floors == (1, 1):
                 return Learnt("nothing: no names are counted", False)
-            moments = cohort.sum_reals(SumMoments(classes=classes, curvature=None), length=length(2, 4))
+            moments = cohort.sum_reals(SumClassMoments(classes=classes, curvature=None), length=length(2, 4))
             asked = next(q for _, q, _ in liar.heard if isinstance(q, KeepNames))
             everybody = int(asked.result.counts()[len(asked.result.counts()) // 2 :].sum())
             rest = round(float(moments.reshape(2, -1)[:, 0].sum()))
         else:
-            talk = Conversation(liar.method, liar.talk)  # type: ignore[arg-type]
+            talk = TrainingLoop(liar.method, liar.talk)  # type: ignore[arg-type]
             talk.agree()
-            begin = next(q for _, q, _ in liar.heard if isinstance(q, Begin))
-            everybody = round(float(begin.columns.reals(SumColumns)[0]))
+            begin = next(q for _, q, _ in liar.heard if isinstance(q, BeginTraining))
+            everybody = round(float(begin.columns.reals(SumTrainingColumns)[0]))
             given = Tree(model=Tree(intercept=np.zeros(1), weights=np.zeros((4, 1))))
             factors = dict.fromkeys(talk.cohort.names, 1.0)
             ask = TrainMasked(round=0, given=to_wire(given), factors=factors, agreed=talk.agreed.hash)

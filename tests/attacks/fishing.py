@@ -11,11 +11,11 @@ from fedgeom.errors import FedgeomError
 from fedgeom.federation.policy import Policy
 from fedgeom.methods.iterative.messages import TrainMasked
 from fedgeom.methods.iterative.setup import agree
-from fedgeom.methods.iterative.training import Conversation
+from fedgeom.methods.iterative.training import TrainingLoop
 from fedgeom.methods.iterative.tree import Tree, to_wire
 from fedgeom.methods.shrunk.core import Terms, terms_length
 from fedgeom.methods.shrunk.messages import SumTerms
-from fedgeom.methods.xclp.anchors import AnchorConversation, CountCells, SumCells, SumCodes, SumRows
+from fedgeom.methods.xclp.anchors import AnchorCoordinator, CountCells, SumAnchorCells, SumCodes, SumUnitRows
 from fedgeom.protocols.names import agree_on_names
 from tests.attacks.playing import Attack, Floats, Learnt, Liar, forged, patients, rounds_of, rows_read
 
@@ -34,9 +34,17 @@ def steep_model(method: str, policy: Policy, quick: bool) -> Learnt:
     """
     rounds = 60 if quick else 200
     kind = {"fedavg": fedgeom.FedAvg, "fedprox": fedgeom.FedProx}[method]
-    way = kind(rounds=rounds, steps=1, batch=None, rate=1.0, classes=("no", "yes"), weights="rows", bits=64)
+    way = kind(
+        n_rounds=rounds,
+        steps=1,
+        batch_size=None,
+        learning_rate=1.0,
+        classes=("no", "yes"),
+        weights="rows",
+        bits=64,
+    )
     liar = Liar(way, patients(4), policy)
-    talk = Conversation(way, liar.talk)
+    talk = TrainingLoop(way, liar.talk)
     try:
         talk.agree()
         guesses = _fish(talk, liar, rounds)
@@ -86,7 +94,7 @@ def steep_directions(method: str, policy: Policy, quick: bool) -> Learnt:
 
     Of a Newton step from zero with the Hessian of a ridge alone the gradient is the direction.
     """
-    way = fedgeom.Shrunk(rounds=2, folds=5, classes=("no", "yes"))
+    way = fedgeom.Shrunk(n_rounds=2, n_folds=5, classes=("no", "yes"))
     liar = Liar(way, patients(4), policy)
     try:
         cohort = liar.join()
@@ -119,19 +127,19 @@ def _rotate(way: Any, cohort: Any, agreed: Any) -> list[Floats]:
 
 def small_cells(method: str, policy: Policy, quick: bool) -> Learnt:
     """Sum cells that hold one row each: say that they hold a hundred."""
-    way = fedgeom.XCLP(graph="anchors", anchors=48, rounds=3, min_cell=5, classes=("no", "yes"))
+    way = fedgeom.XCLP(graph="anchors", n_anchors=48, n_rounds=3, min_cell=5, classes=("no", "yes"))
     liar = Liar(way, patients(3), policy)
     try:
         cohort = liar.join()
         agree_on_names(cohort, way.classes)
-        talk = AnchorConversation(way, cohort)
-        talk._sum(SumRows(), 5)
+        talk = AnchorCoordinator(way, cohort)
+        talk._sum(SumUnitRows(), 5)
         sizes = cohort.sum_checked(CountCells(last=talk.last), length=96)
         single = np.rint(sizes.reals(CountCells)[:48]) == 1
         lie = np.concatenate([100.0 * single, 100.0 * single])
         count = int(single.sum())
-        ask = SumCells(last=forged(sizes, lie, CountCells))
-        sums = cohort.sum_checked(ask, length=5 * count).reals(SumCells)[count:].reshape(-1, 4)
+        ask = SumAnchorCells(last=forged(sizes, lie, CountCells))
+        sums = cohort.sum_checked(ask, length=5 * count).reals(SumAnchorCells)[count:].reshape(-1, 4)
     except FedgeomError as error:
         return liar.refusal(error)
     X = _pooled(liar)
@@ -142,22 +150,22 @@ def small_cells(method: str, policy: Policy, quick: bool) -> Learnt:
 
 def chosen_anchors(method: str, policy: Policy, quick: bool) -> Learnt:
     """Lay an anchor beside each row that is known, and ask which labels lie near the anchors."""
-    way = fedgeom.XCLP(graph="anchors", anchors=60, rounds=1, min_cell=1, code=1, classes=("no", "yes"))
+    way = fedgeom.XCLP(graph="anchors", n_anchors=60, n_rounds=1, min_cell=1, n_nearest=1, classes=("no", "yes"))
     liar = Liar(way, patients(3), policy)
     X, y = _pooled(liar), np.concatenate([site.y for site in liar.data.values()])
     known = X + 1e-6  # what a neighbour of each patient may know of him: the attacker is after the label
     try:
         cohort = liar.join()
         agree_on_names(cohort, way.classes)
-        talk = AnchorConversation(way, cohort)
-        talk._sum(SumRows(), 5)
+        talk = AnchorCoordinator(way, cohort)
+        talk._sum(SumUnitRows(), 5)
         talk._sum(CountCells(last=talk.last), 120)
         cells = talk.state.sums()
-        sums = cohort.sum_checked(SumCells(last=talk.last), length=5 * cells)
+        sums = cohort.sum_checked(SumAnchorCells(last=talk.last), length=5 * cells)
         some = known[:cells] / np.linalg.norm(known[:cells], axis=1, keepdims=True)
         lie = np.concatenate([np.ones(cells), some.ravel()])
         pairs = cells * (cells + 1) // 2
-        question = SumCodes(last=forged(sums, lie, SumCells), nearest=1, classes=("no", "yes"))
+        question = SumCodes(last=forged(sums, lie, SumAnchorCells), nearest=1, classes=("no", "yes"))
         flat = cohort.sum_reals(question, length=pairs + cells * 2 + 2)
     except FedgeomError as error:
         return liar.refusal(error)

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 import fedgeom
-from fedgeom.deploy import answering
+from fedgeom.deploy import answers
 from fedgeom.deploy.config import check_name
 from fedgeom.deploy.journal import Journal
 from fedgeom.deploy.site import describe
@@ -74,7 +74,7 @@ class Said(NamedTuple):
 
 def ask(folder: SiteFolder, question: Message, method: str, run: bytes) -> Said:
     """Put a question to a deployed site, through its folder."""
-    reply, _ = answering.answer(folder, pack(run, method, question), None)
+    reply, _ = answers.answer(folder, pack(run, method, question), None)
     frame = unpack(reply)
     return Said(frame.kind, str(msgspec.msgpack.decode(frame.body).get("reason", "")))
 
@@ -89,7 +89,7 @@ def invitations_as_an_oracle(method: str, policy: Policy, quick: bool) -> Learnt
     """Invite a site to run after run, each on another radius, and see by its refusals how far out its rows lie."""
     with federation() as sites:
         anna = sites["anna"]
-        farthest = float(np.linalg.norm(answering.read_data(anna).X, axis=1).max())
+        farthest = float(np.linalg.norm(answers.read_data(anna).X, axis=1).max())
         low, high, told = 0.0, 0.999, []
         for _ in range(30 if quick else 60):
             middle = (low + high) / 2
@@ -119,7 +119,7 @@ def forged_lines(method: str, policy: Policy, quick: bool) -> Learnt:
     with federation() as sites:
         anna = sites["anna"]
         with contextlib.suppress(FedgeomError):
-            answering.answer(anna, pack_body(bytes(32), "hulls", kind, b""), None)
+            answers.answer(anna, pack_body(bytes(32), "hulls", kind, b""), None)
         shown = "".join(describe(entry) for entry in Journal(anna.path).entries())
         log = (anna.path / "ledger.jsonl").read_text() if (anna.path / "ledger.jsonl").exists() else ""
     raw = [char for char in shown + log.replace("\n", "") if not char.isprintable()]

@@ -14,11 +14,11 @@ from fedgeom.federation import model as model_file
 from fedgeom.federation.messages import Array, Refusal, decode, pack, unpack
 from fedgeom.federation.policy import Policy
 from fedgeom.geometry.gaussians import length
-from fedgeom.methods.hulls.messages import Learn
+from fedgeom.methods.hulls.messages import TakeHullModel
 from fedgeom.methods.iterative import GroupMedian
 from fedgeom.methods.iterative.messages import Finish
 from fedgeom.methods.moments.core import build_model
-from fedgeom.methods.moments.messages import SumMoments
+from fedgeom.methods.moments.messages import SumClassMoments
 from fedgeom.methods.moments.model import MomentsModel
 from fedgeom.methods.xclp.anchors import ReadModel
 from fedgeom.methods.xclp.model import XclpModel
@@ -27,7 +27,7 @@ from fedgeom.protocols.names import agree_on_names
 from fedgeom.protocols.secure_sum.messages import MaskedVector
 from tests.attacks.playing import Attack, Learnt, Liar, forged, patients, replace
 
-GIVEN = TakeModel | TakeResult | Learn | Finish | ReadModel
+GIVEN = TakeModel | TakeResult | TakeHullModel | Finish | ReadModel
 
 
 def false_model(method: str, policy: Policy, quick: bool) -> Learnt:
@@ -38,7 +38,7 @@ def false_model(method: str, policy: Policy, quick: bool) -> Learnt:
         if not isinstance(question, TakeResult):
             return None
         classes = liar.as_site(name).names.agreed
-        true = build_model(liar.method, question.result.reals(SumMoments), classes, 4)  # type: ignore[arg-type]
+        true = build_model(liar.method, question.result.reals(SumClassMoments), classes, 4)  # type: ignore[arg-type]
         turned = [array[::-1].copy() for array in (true.log_priors, true.means, true.covariances, true.centroids)]
         false = MomentsModel(true.names, true.rule, *turned, true.curvature)
         return TakeModel(model=false.to_bytes())
@@ -51,15 +51,15 @@ def unchecked_model(method: str, policy: Policy, quick: bool) -> Learnt:
     """Hand out a false model where sites have no sum to check it by: classes exchanged, scores turned, zeros."""
     ways: dict[str, Any] = {
         "hulls": fedgeom.Hulls(embedding="discriminant", epsilon=0.05),
-        "fedavg": fedgeom.FedAvg(rounds=2, epochs=1, classes=("no", "yes")),
+        "fedavg": fedgeom.FedAvg(n_rounds=2, epochs=1, classes=("no", "yes")),
         "xclp through anchors": fedgeom.XCLP(
-            graph="anchors", anchors=3, rounds=1, min_cell=1, classes=("no", "yes")
+            graph="anchors", n_anchors=3, n_rounds=1, min_cell=1, classes=("no", "yes")
         ),
     }
     liar = Liar(ways[method], patients(4, 60), policy)
 
     def change(name: str, question: Any) -> Any:
-        if isinstance(question, Learn):
+        if isinstance(question, TakeHullModel):
             return replace(question, groups=tuple(group if group < 0 else 1 - group for group in question.groups))
         if isinstance(question, Finish):
             turned = {path: Array.of(-leaf.numpy()) for path, leaf in question.given.items()}  # type: ignore[union-attr]
@@ -83,9 +83,9 @@ def false_sum(method: str, policy: Policy, quick: bool) -> Learnt:
     def change(name: str, question: Any) -> Any:
         if not isinstance(question, TakeResult):
             return None
-        bent = question.result.reals(SumMoments).reshape(2, -1).copy()
+        bent = question.result.reals(SumClassMoments).reshape(2, -1).copy()
         bent[0] *= 3.0
-        return TakeResult(result=forged(question.result, bent.ravel(), SumMoments))
+        return TakeResult(result=forged(question.result, bent.ravel(), SumClassMoments))
 
     liar.change = change
     return _handed(liar)
@@ -145,9 +145,9 @@ def changed_on_the_way(method: str, policy: Policy, quick: bool) -> Learnt:
     try:
         cohort = relay.join()
         classes = agree_on_names(cohort)
-        ask = SumMoments(classes=classes, curvature=None)
+        ask = SumClassMoments(classes=classes, curvature=None)
         result = cohort.sum_checked(ask, length=length(len(classes), 4))
-        total = result.reals(SumMoments)
+        total = result.reals(SumClassMoments)
         noticed = any(isinstance(relay.ask(name, TakeResult(result=result)), Refusal) for name in cohort.left)
     except FedgeomError as error:
         return relay.refusal(error)
@@ -165,14 +165,14 @@ def lying_site(method: str, policy: Policy, quick: bool) -> Learnt:
     liar_rows = np.tile(sites[0].X, (1, 1)) * 1.0
     flipped = np.where(sites[0].y == "no", "yes", "no")
     groups: dict[str, Any] = (
-        {"aggregation": GroupMedian(groups=3, drawn_by="seed")} if method.endswith("groups") else {}
+        {"aggregation": GroupMedian(n_groups=3, drawn_by="seed")} if method.endswith("groups") else {}
     )
     if method.startswith("moments"):
         way: Any = fedgeom.Moments(space="euclidean", rule="centroid", **groups)
         sites[0] = SiteData("s000", liar_rows * 200, flipped)
     else:
         robust = {"aggregation": "median"} if method == "fedavg, median" else groups
-        way = fedgeom.FedAvg(rounds=5, scale="none", **robust)
+        way = fedgeom.FedAvg(n_rounds=5, scale="none", **robust)
         sites[0] = SiteData("s000", liar_rows * 1e4, flipped)
     honest = way.plain(sites[1:]).model if hasattr(way, "plain") else None
     found = fedgeom.run(way, sites, seed=0)

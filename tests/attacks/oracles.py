@@ -10,7 +10,7 @@ import numpy as np
 import fedgeom
 from fedgeom.federation.messages import Array, Refusal
 from fedgeom.federation.policy import Policy
-from fedgeom.methods.iterative.setup import Begin, SumColumns
+from fedgeom.methods.iterative.setup import BeginTraining, SumTrainingColumns
 from fedgeom.methods.moments.model import MomentsModel
 from fedgeom.methods.xclp.messages import Spread, Weigh
 from fedgeom.protocols.model_delivery import TakeModel
@@ -46,9 +46,9 @@ def _told(found: float, truth: float, asked: int, what: str) -> Learnt:
 
 
 METHODS: dict[str, Any] = {
-    "fedavg": fedgeom.FedAvg(rounds=1, classes=("no", "yes")),
-    "scaffold": fedgeom.Scaffold(rounds=1, classes=("no", "yes")),
-    "shrunk": fedgeom.Shrunk(rounds=1, folds=2, classes=("no", "yes")),
+    "fedavg": fedgeom.FedAvg(n_rounds=1, classes=("no", "yes")),
+    "scaffold": fedgeom.Scaffold(n_rounds=1, classes=("no", "yes")),
+    "shrunk": fedgeom.Shrunk(n_rounds=1, n_folds=2, classes=("no", "yes")),
 }
 
 
@@ -60,7 +60,7 @@ def _farthest(liar: Liar, sums: SumResult) -> Learnt:
         mean = np.zeros(columns)
         mean[0] = 1e6 - limit  # of deviation 1: a row below -limit is farther away than any may be
         values = np.concatenate([[1.0], mean, mean**2 + 1.0])
-        begin = Begin(classes=("no", "yes"), columns=forged(sums, values, SumColumns))
+        begin = BeginTraining(classes=("no", "yes"), columns=forged(sums, values, SumTrainingColumns))
         return tone(liar, me, liar.ask(me, begin))
 
     found, asked = ladder(probe, 200.0, 0.01)
@@ -70,14 +70,14 @@ def _farthest(liar: Liar, sums: SumResult) -> Learnt:
 def scale(method: str, policy: Policy, quick: bool) -> Learnt:
     """Ask a site to scale its columns, finer and finer, until it says that a row is too far out."""
     liar = Liar(METHODS[method], patients(), policy)
-    sums = liar.join().sum_checked(SumColumns(), length=9)
+    sums = liar.join().sum_checked(SumTrainingColumns(), length=9)
     return _farthest(liar, sums)
 
 
 def scale_before_joining(method: str, policy: Policy, quick: bool) -> Learnt:
     """The same at a site that was never invited, with a memory that the refusals leave as it was."""
     liar = Liar(METHODS[method], patients(), policy)
-    return _farthest(liar, made_up(np.zeros(9), SumColumns, 1, liar.names))
+    return _farthest(liar, made_up(np.zeros(9), SumTrainingColumns, 1, liar.names))
 
 
 def handed_model(method: str, policy: Policy, quick: bool) -> Learnt:
@@ -107,7 +107,9 @@ def _labelled(rows: int = 12, labelled: int = 5, sites: int = 4) -> list[Any]:
 
 def label_counts(method: str, policy: Policy, quick: bool) -> Learnt:
     """Tell a site the joint number of rows with a label, smaller and smaller, until it is smaller than its own."""
-    way = fedgeom.XCLP(graph="anchors", anchors=4, rounds=1, min_cell=1, confidence="code", classes=("no", "yes"))
+    way = fedgeom.XCLP(
+        graph="anchors", n_anchors=4, n_rounds=1, min_cell=1, confidence="code", classes=("no", "yes")
+    )
     weighed: list[bool] = []
     liar = Liar(way, _labelled(), policy)
     me = "s000"
@@ -142,7 +144,7 @@ def label_counts(method: str, policy: Policy, quick: bool) -> Learnt:
 
 def hidden_labels(method: str, policy: Policy, quick: bool) -> Learnt:
     """Try influence columns for one, two, three … labelled rows, a run each, until a site takes them."""
-    way, me, rows = fedgeom.XCLP(bits=64, hamming="ot", hide_labelled=True, classes=("no", "yes")), "s000", 12
+    way, me, rows = fedgeom.XCLP(hash_bits=64, hamming="ot", hide_labelled=True, classes=("no", "yes")), "s000", 12
     taken = []
     for wanted in range(1, rows + 1):
         liar = Liar(way, _labelled(), policy)
@@ -166,7 +168,7 @@ def hidden_labels(method: str, policy: Policy, quick: bool) -> Learnt:
 
 def vocabulary_guess(method: str, policy: Policy, quick: bool) -> Learnt:
     """Ask two sites to train with one class fewer: does the one that has the class answer otherwise?"""
-    way = fedgeom.FedAvg(rounds=1, scale="none")
+    way = fedgeom.FedAvg(n_rounds=1, scale="none")
     sites = patients(4, 21, classes=("a", "b", "c"))
     sites[0].y[sites[0].y == "c"] = "b"
     liar = Liar(way, sites, policy)
@@ -174,7 +176,7 @@ def vocabulary_guess(method: str, policy: Policy, quick: bool) -> Learnt:
     told = 0
     for lacking in ("c", "b", "a"):
         kept = tuple(name for name in ("a", "b", "c", "d") if name != lacking)
-        tones = [tone(liar, me, liar.ask(me, Begin(classes=kept))) for me in ("s000", "s001")]
+        tones = [tone(liar, me, liar.ask(me, BeginTraining(classes=kept))) for me in ("s000", "s001")]
         told += len(set(tones)) > 1 and not any(liar.has_left(me) for me in ("s000", "s001"))
     return Learnt(f"{told} of 3 names told by refusals", told > 0)
 

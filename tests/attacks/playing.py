@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from fedgeom.data.sites import SiteData
 from fedgeom.engines.embedded import EmbeddedEngine
-from fedgeom.federation.coordinator import Lost, Sites
+from fedgeom.federation.coordinator import Coordinator, Lost
 from fedgeom.federation.messages import Array, Question, Refusal, decode, encode, pack, unpack
 from fedgeom.federation.method import Method
 from fedgeom.federation.policy import Policy, StrictPolicy
@@ -101,7 +101,7 @@ class Liar:
         self.heard: list[tuple[str, Any, Any]] = []
         """Site, question and answer (or refusal), in the order in which they were asked."""
         # Without a roster the honest half checks no signatures: a liar would leave nobody out who helps it.
-        self.talk = Sites(self, run=self.run, method=method.name, seed=seed)
+        self.talk = Coordinator(self, run=self.run, method=method.name, seed=seed)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -12,8 +12,8 @@ from fedgeom.errors import FedgeomError
 from fedgeom.federation.messages import Array
 from fedgeom.federation.policy import Policy
 from fedgeom.geometry.gaussians import class_moments, length
-from fedgeom.methods.moments.messages import SumMoments
-from fedgeom.methods.xclp.anchors import AnchorConversation
+from fedgeom.methods.moments.messages import SumClassMoments
+from fedgeom.methods.xclp.anchors import AnchorCoordinator
 from fedgeom.methods.xclp.messages import CountClasses, Spread
 from fedgeom.protocols.cohort import Cohort
 from fedgeom.protocols.fixed_point import from_fixed
@@ -70,7 +70,9 @@ def _class_sum(policy: Policy, ask_for: tuple[str, ...] | None, *, in_terms: boo
             agreed = agree_on_names(cohort, ask_for if in_terms else None)
             classes = ask_for or agreed or ()
             cohort.classes = None  # a liar holds to no plan
-            total = cohort.sum_reals(SumMoments(classes=classes, curvature=None), length=length(len(classes), 2))
+            total = cohort.sum_reals(
+                SumClassMoments(classes=classes, curvature=None), length=length(len(classes), 2)
+            )
         except FedgeomError as error:
             found.append(liar.refusal(error))
             continue
@@ -106,7 +108,11 @@ def class_in_the_terms(method: str, policy: Policy, quick: bool) -> Learnt:
 def count_of_one_site(method: str, policy: Policy, quick: bool) -> Learnt:
     """Count the labels of a class that one site has alone: the count is that site's own."""
     pairs = method == "xclp"
-    way = fedgeom.XCLP(bits=64, hamming="ot") if pairs else fedgeom.XCLP(graph="anchors", anchors=4, rounds=1)
+    way = (
+        fedgeom.XCLP(hash_bits=64, hamming="ot")
+        if pairs
+        else fedgeom.XCLP(graph="anchors", n_anchors=4, n_rounds=1)
+    )
     liar = Liar(way, with_rare_class(6), policy)
     try:
         cohort = liar.join()
@@ -114,7 +120,7 @@ def count_of_one_site(method: str, policy: Policy, quick: bool) -> Learnt:
         if pairs:
             counts = cohort.sum_counts(CountClasses(classes=classes), length=len(classes)).astype(float)
         else:
-            talk = AnchorConversation(way, cohort)
+            talk = AnchorCoordinator(way, cohort)
             _, counts = talk.scores(talk.fit(), classes)
     except FedgeomError as error:
         return liar.refusal(error)
@@ -126,7 +132,7 @@ def count_of_one_site(method: str, policy: Policy, quick: bool) -> Learnt:
 
 def compared_unions(method: str, policy: Policy, quick: bool) -> Learnt:
     """Let different sites open different lists of names, and compare the unions: who has which name?"""
-    way: Any = fedgeom.Moments(space="euclidean") if method == "moments" else fedgeom.FedAvg(rounds=1)
+    way: Any = fedgeom.Moments(space="euclidean") if method == "moments" else fedgeom.FedAvg(n_rounds=1)
     sites = [
         SiteData(site.name, site.X, np.char.add(site.y.astype("<U8"), "" if at else " (children)"))
         for at, site in enumerate(patients(5))
@@ -171,7 +177,7 @@ def _unions(liar: Liar, cohort: Cohort) -> dict[frozenset[str], tuple[str, ...]]
 
 def chosen_columns(method: str, policy: Policy, quick: bool) -> Learnt:
     """With one site on its side: give the victim columns that write its labels into that site's rows, others zeros."""
-    way = fedgeom.XCLP(bits=64, hamming="ot", hide_labelled=True, classes=("no", "yes"))
+    way = fedgeom.XCLP(hash_bits=64, hamming="ot", hide_labelled=True, classes=("no", "yes"))
     liar = Liar(way, patients(6, 10), policy)
     names, rows, spy, victim = liar.names, 10, "s005", "s000"
     number = rounds_of(way, Spread)[0]

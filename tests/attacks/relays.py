@@ -26,13 +26,15 @@ ODD = (
 )
 
 WAYS: dict[str, Any] = {
-    "ptopofl": fedgeom.PTopoFL(rounds=1, steps=1, clusters=2, classes=("no", "yes")),
-    "ptopofl, diagrams": fedgeom.PTopoFL(rounds=1, steps=1, cluster_by="diagrams", classes=("no", "yes")),
-    "fedavg": fedgeom.FedAvg(rounds=1, steps=1, secure=False, classes=("no", "yes")),
+    "ptopofl": fedgeom.PTopoFL(n_rounds=1, steps=1, n_clusters=2, classes=("no", "yes")),
+    "ptopofl, diagrams": fedgeom.PTopoFL(n_rounds=1, steps=1, cluster_by="diagrams", classes=("no", "yes")),
+    "fedavg": fedgeom.FedAvg(n_rounds=1, steps=1, secure=False, classes=("no", "yes")),
     "moments": fedgeom.Moments(space="euclidean"),
     "hulls": fedgeom.Hulls(embedding="discriminant", epsilon=0.1),
-    "xclp": fedgeom.XCLP(bits=64, hamming="ot", classes=("no", "yes")),
-    "xclp through anchors": fedgeom.XCLP(graph="anchors", anchors=4, rounds=1, min_cell=1, classes=("no", "yes")),
+    "xclp": fedgeom.XCLP(hash_bits=64, hamming="ot", classes=("no", "yes")),
+    "xclp through anchors": fedgeom.XCLP(
+        graph="anchors", n_anchors=4, n_rounds=1, min_cell=1, classes=("no", "yes")
+    ),
 }
 
 

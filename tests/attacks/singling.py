@@ -11,8 +11,8 @@ from fedgeom.errors import FedgeomError
 from fedgeom.federation.messages import Array, Refusal
 from fedgeom.federation.policy import Policy
 from fedgeom.methods.iterative.messages import TrainMasked
-from fedgeom.methods.iterative.setup import Begin, SumColumns, hash_agreed
-from fedgeom.methods.iterative.training import Conversation
+from fedgeom.methods.iterative.setup import BeginTraining, SumTrainingColumns, hash_agreed
+from fedgeom.methods.iterative.training import TrainingLoop
 from fedgeom.methods.iterative.tree import Tree, to_wire
 from fedgeom.methods.shrunk.messages import SumTerms
 from fedgeom.protocols import cohort as cohort_module
@@ -48,7 +48,9 @@ def way(method: str, **changes: Any) -> Any:
         "shrunk": fedgeom.Shrunk,
     }
     usual = (
-        {"rounds": 3, "folds": 2} if method == "shrunk" else {"rounds": 3, "steps": 1, "batch": None, "bits": 64}
+        {"n_rounds": 3, "n_folds": 2}
+        if method == "shrunk"
+        else {"n_rounds": 3, "steps": 1, "batch_size": None, "bits": 64}
     )
     return kinds[method](**(usual | {"classes": ("no", "yes")} | changes))
 
@@ -124,14 +126,14 @@ def _summed(liar: Liar, method: Any, lie: Any = None, part: Any = None) -> Learn
 
 def scale_per_site(method: str, policy: Policy, quick: bool) -> Learnt:
     """Tell all sites but one a scale on which their rows are nothing."""
-    m = way(method, rounds=1)
+    m = way(method, n_rounds=1)
     told: dict[str, bytes] = {}
 
     def change(name: str, question: Any) -> Any:
-        if isinstance(question, Begin):
+        if isinstance(question, BeginTraining):
             if name != VICTIM and question.columns is not None:
                 wide = np.concatenate([[1.0], np.zeros(4), np.full(4, 1e9)])
-                question = replace(question, columns=forged(question.columns, wide, SumColumns))
+                question = replace(question, columns=forged(question.columns, wide, SumTrainingColumns))
             told[name] = hash_agreed(question)
             return question
         if isinstance(question, TrainMasked | SumTerms):
@@ -144,7 +146,7 @@ def scale_per_site(method: str, policy: Policy, quick: bool) -> Learnt:
 
 def model_per_site(method: str, policy: Policy, quick: bool) -> Learnt:
     """Give all sites but one a model of huge numbers, at which there is nothing to learn."""
-    m = way(method, rounds=1)
+    m = way(method, n_rounds=1)
 
     def change(name: str, question: Any) -> Any:
         if name == VICTIM:
@@ -164,13 +166,13 @@ def model_per_site(method: str, policy: Policy, quick: bool) -> Learnt:
 
 def faster_site(method: str, policy: Policy, quick: bool) -> Learnt:
     """Raise the learning rate of one site, which is the only one then that moves."""
-    m = way(method, rounds=1, rate=1e-9)
+    m = way(method, n_rounds=1, learning_rate=1e-9)
     return _summed(Liar(m, patients(3), policy), m, lambda question: replace(question, faster=(VICTIM,)))
 
 
 def weights_of_one(method: str, policy: Policy, quick: bool) -> Learnt:
     """Weigh all sites but one with next to nothing."""
-    m = way(method, rounds=1)
+    m = way(method, n_rounds=1)
 
     def lie(question: TrainMasked) -> TrainMasked:
         return replace(question, factors={n: 1.0 if n == VICTIM else 1e-9 for n in question.factors})
@@ -180,9 +182,9 @@ def weights_of_one(method: str, policy: Policy, quick: bool) -> Learnt:
 
 def weights_of_a_few(method: str, policy: Policy, quick: bool) -> Learnt:
     """Sum five of fifteen with weights 1, 1, 1, 0, 0, and lose two that have weight 1."""
-    m = way(method, rounds=1, scale="none", weights="sites")
+    m = way(method, n_rounds=1, scale="none", weights="sites")
     liar = Liar(m, patients(15), policy)
-    talk = Conversation(m, liar.talk)
+    talk = TrainingLoop(m, liar.talk)
     talk.agree()
     five = ("s000", "s001", "s002", "s003", "s004")
     factors = dict(zip(five, (1.0, 1.0, 1.0, 0.0, 0.0), strict=True))
@@ -199,19 +201,19 @@ def weights_of_a_few(method: str, policy: Policy, quick: bool) -> Learnt:
 def drifted_site(method: str, policy: Policy, quick: bool) -> Learnt:
     """Call one site drifted, on terms that let drifted sites learn a hundred times faster."""
     m = fedgeom.PTopoFL(
-        rounds=2,
+        n_rounds=2,
         steps=1,
-        batch=None,
-        rate=0.01,
-        clusters=1,
+        batch_size=None,
+        learning_rate=0.01,
+        n_clusters=1,
         cluster_by="none",
         trust="none",
         track_every=1,
-        drift_rate=100.0,
+        drift_factor=100.0,
         classes=("no", "yes"),
     )
     liar = Liar(m, patients(4), policy)
-    talk = Conversation(m, liar.talk)
+    talk = TrainingLoop(m, liar.talk)
     try:
         talk.agree()
         names = talk.cohort.names

@@ -12,20 +12,20 @@ from fedgeom.errors import FedgeomError
 from fedgeom.federation.messages import Array, Refusal
 from fedgeom.federation.policy import Policy
 from fedgeom.methods.iterative.messages import TrainOpen, Update
-from fedgeom.methods.iterative.setup import Begin, hash_agreed
-from fedgeom.methods.iterative.training import Conversation
+from fedgeom.methods.iterative.setup import BeginTraining, hash_agreed
+from fedgeom.methods.iterative.training import TrainingLoop
 from fedgeom.methods.iterative.tree import from_wire
-from fedgeom.methods.xclp.messages import FirstLetters
+from fedgeom.methods.xclp.messages import FirstRowMessages
 from fedgeom.protocols.join.messages import Hello
 from tests.attacks.playing import Attack, Floats, Learnt, Liar, patients, refused, rows_read
 
 replace_settings = dataclasses.replace
-ONE_ROW: dict[str, Any] = {"batch": 1, "steps": 1, "rate": 1.0, "classes": ("no", "yes")}
+ONE_ROW: dict[str, Any] = {"batch_size": 1, "steps": 1, "learning_rate": 1.0, "classes": ("no", "yes")}
 OPENLY: dict[str, Any] = {
-    "fedavg": lambda n: fedgeom.FedAvg(rounds=n, secure=False, **ONE_ROW),
-    "fedavg, median": lambda n: fedgeom.FedAvg(rounds=n, aggregation="median", **ONE_ROW),
-    "fedprox": lambda n: fedgeom.FedProx(rounds=n, secure=False, **ONE_ROW),
-    "scaffold": lambda n: fedgeom.Scaffold(rounds=n, secure=False, **ONE_ROW),
+    "fedavg": lambda n: fedgeom.FedAvg(n_rounds=n, secure=False, **ONE_ROW),
+    "fedavg, median": lambda n: fedgeom.FedAvg(n_rounds=n, aggregation="median", **ONE_ROW),
+    "fedprox": lambda n: fedgeom.FedProx(n_rounds=n, secure=False, **ONE_ROW),
+    "scaffold": lambda n: fedgeom.Scaffold(n_rounds=n, secure=False, **ONE_ROW),
 }
 
 
@@ -42,9 +42,9 @@ def open_training(method: str, policy: Policy, quick: bool) -> Learnt:
     rounds = 60 if quick else 200
     way = OPENLY[method](rounds)
     liar = Liar(way, patients(), policy)
-    talk, victim = Conversation(way, liar.talk), liar.data["s000"]
+    talk, victim = TrainingLoop(way, liar.talk), liar.data["s000"]
     try:
-        talk.hold()
+        talk.conduct()
     except FedgeomError as error:
         if not any(isinstance(answer, Update) for _, _, answer in liar.heard):
             return liar.refusal(error)
@@ -68,7 +68,7 @@ def open_training_alone(method: str, policy: Policy, quick: bool) -> Learnt:
     guesses, last = [], ""
     for seed in range(20 if quick else 100):
         liar = Liar(way, patients(), policy, seed=seed)
-        begin = Begin(classes=("no", "yes"))
+        begin = BeginTraining(classes=("no", "yes"))
         planned = way.site.all_sums(way)
         liar.ask("s000", Hello(rounds=len(planned), seed=seed, terms=way.terms(), participants=liar.names))
         liar.ask("s000", begin)
@@ -85,14 +85,14 @@ def open_training_alone(method: str, policy: Policy, quick: bool) -> Learnt:
 
 def descriptors(method: str, policy: Policy, quick: bool) -> Learnt:
     """Ask for the shape of each site's rows, which the coordinator sees as it is."""
-    way = fedgeom.PTopoFL(rounds=1, steps=2, batch=8, clusters=1, classes=("no", "yes"))
+    way = fedgeom.PTopoFL(n_rounds=1, steps=2, batch_size=8, n_clusters=1, classes=("no", "yes"))
     return _shown(way, policy, "topo.description", "descriptors of 48 numbers")
 
 
 def distances(method: str, policy: Policy, quick: bool) -> Learnt:
     """Ask for all angles between rows."""
-    way = fedgeom.XCLP(bits=64, hamming="ot", classes=("no", "yes"))
-    return _shown(way, policy, FirstLetters.kind, "tables of distances between a site's own rows")
+    way = fedgeom.XCLP(hash_bits=64, hamming="ot", classes=("no", "yes"))
+    return _shown(way, policy, FirstRowMessages.kind, "tables of distances between a site's own rows")
 
 
 def _shown(way: Any, policy: Policy, kind: str, what: str) -> Learnt:
@@ -110,13 +110,13 @@ def _shown(way: Any, policy: Policy, kind: str, what: str) -> Learnt:
 
 def one_row_batches(method: str, policy: Policy, quick: bool) -> Learnt:
     """Ask for steps on one row each, under secure sums: the sum is then one row of each site."""
-    way = fedgeom.FedAvg(rounds=1, **ONE_ROW)
+    way = fedgeom.FedAvg(n_rounds=1, **ONE_ROW)
     return _joined(way, policy, "a sum of one row of each site")
 
 
 def many_rounds(method: str, policy: Policy, quick: bool) -> Learnt:
     """Ask for hundreds of rounds: each is another look at the same rows."""
-    way: Any = fedgeom.FedAvg(rounds=500) if method == "fedavg" else fedgeom.Shrunk(rounds=500)
+    way: Any = fedgeom.FedAvg(n_rounds=500) if method == "fedavg" else fedgeom.Shrunk(n_rounds=500)
     return _joined(way, policy, "500 sums of the same rows")
 
 

@@ -15,16 +15,16 @@ from fedgeom.errors import ProtocolError
 from fedgeom.federation.policy import Policy, StrictPolicy
 from fedgeom.methods.hulls import site
 from fedgeom.methods.iterative.messages import TrainMasked
-from fedgeom.methods.iterative.setup import Agreement, Grouping
+from fedgeom.methods.iterative.setup import Agreement, SiteGroup
 from fedgeom.methods.iterative.site import TrainingSite
 from fedgeom.protocols import site as summing
 from fedgeom.protocols.join import site as join_site
-from fedgeom.protocols.join.site import Joining
-from fedgeom.protocols.model_delivery import HandedModel, ModelTaken
+from fedgeom.protocols.join.site import JoinPart
+from fedgeom.protocols.model_delivery import DeliveredModel, ModelTaken
 from fedgeom.protocols.secure_sum import rules
 from fedgeom.protocols.secure_sum import site as secure_sum
-from fedgeom.protocols.secure_sum.rules import Hiding
-from fedgeom.protocols.secure_sum.site import Sums
+from fedgeom.protocols.secure_sum.rules import CohortRules
+from fedgeom.protocols.secure_sum.site import SumPart
 from tests.attacks.everything import ATTACKS, installed
 from tests.attacks.playing import PERMISSIVE
 
@@ -38,7 +38,7 @@ def nothing(*args: Any, **options: Any) -> None:
 
 def any_result(patch: Patch) -> None:
     """Take every sum that comes for the one that was added up."""
-    patch.setattr(Sums, "check_result", nothing)
+    patch.setattr(SumPart, "check_result", nothing)
 
 
 def any_model(patch: Patch) -> None:
@@ -48,7 +48,7 @@ def any_model(patch: Patch) -> None:
         self.keep(ask.model)
         return ModelTaken()
 
-    patch.setattr(HandedModel, "take", take)
+    patch.setattr(DeliveredModel, "take", take)
 
 
 def agreed_on_nothing(patch: Patch) -> None:
@@ -60,8 +60,8 @@ def agreed_on_nothing(patch: Patch) -> None:
 
 def any_weights(patch: Patch) -> None:
     """Let the coordinator weigh sites as it likes."""
-    patch.setattr(Hiding, "check_mixture", nothing)
-    patch.setattr(Grouping, "settle", lambda self, rule, ask, me, least: ())
+    patch.setattr(CohortRules, "check_mixture", nothing)
+    patch.setattr(SiteGroup, "settle", lambda self, rule, ask, me, least: ())
 
 
 def no_graph(patch: Patch) -> None:
@@ -78,10 +78,10 @@ def any_signature(patch: Patch) -> None:
 
 def row_sums_like_others(patch: Patch) -> None:
     """Unmask row sums as if they were sums."""
-    patch.setattr(Sums, "_is_row_sum", lambda self, number: False)
-    patch.setattr(Sums, "_check_masked", nothing)
-    patch.setattr(Joining, "check_many_enough", nothing)
-    patch.setattr(Hiding, "check_living", nothing)
+    patch.setattr(SumPart, "_is_row_sum", lambda self, number: False)
+    patch.setattr(SumPart, "_check_masked", nothing)
+    patch.setattr(JoinPart, "check_many_enough", nothing)
+    patch.setattr(CohortRules, "check_living", nothing)
 
 
 def zooms(patch: Patch) -> None:
@@ -92,13 +92,13 @@ def zooms(patch: Patch) -> None:
 
 def any_terms(patch: Patch) -> None:
     """Hold the coordinator to nothing that was agreed on."""
-    patch.setattr(Joining, "keep_to_terms", nothing)
+    patch.setattr(JoinPart, "keep_to_terms", nothing)
 
 
 def tries_on_own_rows(patch: Patch) -> None:
     """Try a model on the site's own rows, as 0.1 did."""
     any_model(patch)
-    honest: Callable[..., Any] = HandedModel.keep
+    honest: Callable[..., Any] = DeliveredModel.keep
 
     def keep(self: Any, data: bytes) -> Any:
         model = self.read(data)
@@ -107,7 +107,7 @@ def tries_on_own_rows(patch: Patch) -> None:
                 raise ProtocolError("scores overflow")
         return honest(self, data)
 
-    patch.setattr(HandedModel, "keep", keep)
+    patch.setattr(DeliveredModel, "keep", keep)
     answers_again(patch)
 
 

@@ -14,7 +14,7 @@ from fedgeom.errors import FedgeomError
 from fedgeom.federation.messages import Array, Refusal
 from fedgeom.federation.policy import Policy
 from fedgeom.methods.iterative.messages import TrainMasked
-from fedgeom.methods.iterative.training import Conversation
+from fedgeom.methods.iterative.training import TrainingLoop
 from fedgeom.methods.iterative.tree import Tree, to_wire
 from fedgeom.methods.xclp.messages import Spread
 from fedgeom.protocols.fixed_point import RING, from_fixed
@@ -38,9 +38,9 @@ def cut_off(method: str, policy: Policy, quick: bool) -> Learnt:
 
     The victim shares masks with the neighbours only. Their keys are given back, and its vector stands alone.
     """
-    m = way(method, rounds=1, scale="none")
+    m = way(method, n_rounds=1, scale="none")
     liar = Liar(m, patients(60 if quick else 100, 4, classes=("no", "yes")), policy)
-    talk = Conversation(m, liar.talk)
+    talk = TrainingLoop(m, liar.talk)
     try:
         talk.agree()
         joined = talk.cohort.joined
@@ -68,7 +68,7 @@ def cut_off(method: str, policy: Policy, quick: bool) -> Learnt:
 
 def witnessed_row_sum(method: str, policy: Policy, quick: bool) -> Learnt:
     """After a row sum, let those outside it witness that the victim was lost in it, and give its only mask key back."""
-    m = fedgeom.XCLP(bits=64, hamming="ot", hide_labelled=True, classes=("no", "yes"))
+    m = fedgeom.XCLP(hash_bits=64, hamming="ot", hide_labelled=True, classes=("no", "yes"))
     liar = Liar(m, patients(12, 4), policy)
     cohort = liar.join()
     names, rows = cohort.names, 4
@@ -115,9 +115,9 @@ def witnessed_row_sum(method: str, policy: Policy, quick: bool) -> Learnt:
 
 def witnessed_twice(method: str, policy: Policy, quick: bool) -> Learnt:
     """Have one half sign one list, the other half another: own masks from one, keys from the other."""
-    m = way(method, rounds=1, scale="none")
+    m = way(method, n_rounds=1, scale="none")
     liar = Liar(m, patients(9), policy)
-    talk = Conversation(m, liar.talk)
+    talk = TrainingLoop(m, liar.talk)
     talk.agree()
     names = talk.cohort.names
     given = to_wire(Tree(m.start(Tree(intercept=np.zeros(1), weights=np.zeros((4, 1))))).select(m.gives))
@@ -153,9 +153,9 @@ def told_of_another_sum(method: str, policy: Policy, quick: bool) -> Learnt:
     The victim shares masks with the two alone. Their keys are given back for the large sum, and the victim's own mask
     as well, since it is on the list of the living there.
     """
-    m = way(method, rounds=1, scale="none")
+    m = way(method, n_rounds=1, scale="none")
     liar = Liar(m, patients(9), policy)
-    talk = Conversation(m, liar.talk)
+    talk = TrainingLoop(m, liar.talk)
     talk.agree()
     names = talk.cohort.names
     few, lost = names[:3], names[1:3]

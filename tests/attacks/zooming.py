@@ -11,7 +11,7 @@ from fedgeom.federation.messages import Array
 from fedgeom.federation.policy import Policy
 from fedgeom.methods.hulls import embedding as joint_map
 from fedgeom.methods.hulls.encoding import decode_hulls
-from fedgeom.methods.hulls.messages import EncodeHulls, Reach, SumScatter
+from fedgeom.methods.hulls.messages import EncodeHulls, HullExtent, SumScatter
 from tests.attacks.playing import Attack, Floats, Learnt, Liar, replace
 
 
@@ -40,7 +40,7 @@ def corners(
     if bend is not None:
         matrix = zoom * bend
     given = None if matrix is None else Array.of(matrix)
-    reach = method._reach(cohort, Reach(embedding=given, scatter=scatter))
+    reach = method._reach(cohort, HullExtent(embedding=given, scatter=scatter))
     plan = method._plan(reach, len(cohort.names))
     plan = plan if epsilon is None else replace(plan, epsilon=epsilon)
     word = cohort.sum_elements(

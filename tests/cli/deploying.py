@@ -10,7 +10,7 @@ from fedgeom.cli import app
 from fedgeom.deploy import submit
 from fedgeom.deploy.coordinator import COORDINATOR_LOCK
 from fedgeom.federation.coordinator import Event
-from fedgeom.federation.ledger import Entry
+from fedgeom.federation.ledger import LedgerEntry
 from fedgeom.federation.record import RunRecord
 from fedgeom.federation.results import ABSENT, lost_site
 from fedgeom.storage import locked
@@ -53,7 +53,9 @@ def flower(monkeypatch, made):
         record.event(Event(0, "join", "bert", "lost", "did not come within 60 s"))
         record.event(Event(1, "join.hello", "anna", "asked"))
         record.event(Event(1, "join.hello", "anna", "answered"))
-        record.enter(Entry(step=1, site="anna", kind="join.keys", bytes=362, received=9, reveals="public keys"))
+        record.enter(
+            LedgerEntry(step=1, site="anna", kind="join.keys", bytes=362, received=9, reveals="public keys")
+        )
         record.metric("seconds", 1.5)
         record.warnings([lost_site("bert", ABSENT)])
         record.finish(*end)

@@ -6,7 +6,7 @@ import json
 
 from fedgeom.deploy import coordinator
 from fedgeom.deploy.coordinator import COORDINATOR_LOCK
-from fedgeom.deploy.coordinator_folder import CoordinatorFolder, Node, Registered
+from fedgeom.deploy.coordinator_folder import CoordinatorFolder, NodeKey, RegisteredSites
 from fedgeom.storage import locked
 from tests.cli.deploying import call
 
@@ -42,7 +42,7 @@ def test_renewing(made):
 
 
 def test_listing_who_is_connected(made, monkeypatch):
-    made.save_registered(Registered({"anna": Node("k", "1"), "bert": Node("l", "2")}))
+    made.save_registered(RegisteredSites({"anna": NodeKey("k", "1"), "bert": NodeKey("l", "2")}))
     monkeypatch.setattr(coordinator, "node_states", lambda folder: {"1": "online", "2": "offline"})
     with locked(made.path / COORDINATOR_LOCK, "busy"):
         shown = call("coordinator", "list", "--folder", "c")

@@ -19,7 +19,7 @@ from fedgeom.errors import InputError, TooFewSitesError
 from fedgeom.evaluation.evaluation import FILE
 from fedgeom.federation.record import RunRecord
 from fedgeom.federation.results import lost_site
-from fedgeom.report.naming import Naming, read_naming
+from fedgeom.report.label_names import Naming, read_naming
 from fedgeom.report.page import NAMES
 from tests.evaluation.counting import figures
 

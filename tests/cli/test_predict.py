@@ -11,7 +11,7 @@ from sklearn.metrics import accuracy_score
 
 import fedgeom
 from fedgeom.data.sites import SiteData
-from fedgeom.deploy.answering import read_data
+from fedgeom.deploy.answers import read_data
 from fedgeom.federation.method import METHODS as CATALOGUE
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.session import Session
@@ -78,16 +78,16 @@ METHODS = {
     "hulls in the disc": fedgeom.Hulls(),
     "ellipses": fedgeom.Ellipses(names="shared"),
     "moments": fedgeom.Moments(space="euclidean"),
-    "fedavg": fedgeom.FedAvg(rounds=2),
-    "fedavg with a scale of each site": fedgeom.FedAvg(rounds=2, scale="site"),
-    "fine-tuned": fedgeom.FedAvg(rounds=2, personal="finetuned"),
-    "ditto": fedgeom.Ditto(rounds=2),
-    "fedper": fedgeom.FedPer(rounds=2),
+    "fedavg": fedgeom.FedAvg(n_rounds=2),
+    "fedavg with a scale of each site": fedgeom.FedAvg(n_rounds=2, scale="site"),
+    "fine-tuned": fedgeom.FedAvg(n_rounds=2, personal="finetuned"),
+    "ditto": fedgeom.Ditto(n_rounds=2),
+    "fedper": fedgeom.FedPer(n_rounds=2),
     "local only": fedgeom.LocalOnly(),
-    "shrunk": fedgeom.Shrunk(rounds=2),
-    "ptopofl": fedgeom.PTopoFL(rounds=2, points=20),
-    "xclp over pairs": fedgeom.XCLP(bits=1024, hidden_projection=False),
-    "xclp over anchors": fedgeom.XCLP(graph="anchors", anchors=40, bits=256),
+    "shrunk": fedgeom.Shrunk(n_rounds=2),
+    "ptopofl": fedgeom.PTopoFL(n_rounds=2, n_points=20),
+    "xclp over pairs": fedgeom.XCLP(hash_bits=1024, hidden_projection=False),
+    "xclp over anchors": fedgeom.XCLP(graph="anchors", n_anchors=40, hash_bits=256),
 }
 
 
@@ -128,7 +128,7 @@ def briefly(name):
     """Return a method of the catalogue with settings for a short run over an ordinary table."""
     cls = method_class(name)
     known = {one.name for one in fields(cls)}
-    wished = {"rounds": 2, "space": "euclidean", "embedding": "discriminant", "graph": "anchors", "points": 20}
+    wished = {"n_rounds": 2, "space": "euclidean", "embedding": "discriminant", "graph": "anchors", "points": 20}
     return cls(**{key: value for key, value in wished.items() if key in known})
 
 
@@ -390,8 +390,8 @@ def test_numbers_of_another_kind_than_were_learnt_are_refused_by_name(tmp_path):
 
 DEPLOYED = {
     "moments": fedgeom.Moments(),
-    "xclp over pairs": fedgeom.XCLP(bits=256, hidden_projection=False),
-    "ptopofl with added columns": fedgeom.PTopoFL(rounds=1, points=20, augment=True),
+    "xclp over pairs": fedgeom.XCLP(hash_bits=256, hidden_projection=False),
+    "ptopofl with added columns": fedgeom.PTopoFL(n_rounds=1, n_points=20, augment=True),
     "local only": fedgeom.LocalOnly(),
 }
 
@@ -407,7 +407,7 @@ def test_at_a_deployed_site_the_columns_have_names_and_at_the_coordinator_it_is_
         tables[one] = SiteData(one, rows.X, rows.y, columns=("u", "v"))
         write_csv(tmp_path / f"{one}.csv", tables[one], "y")
         edit(folder, f"{one}.npz", f"{one}.csv")
-    model, _ = Session(DEPLOYED[name], b"r" * 32, 3, coordinator.roster()).hold(FolderEngine(sites))
+    model, _ = Session(DEPLOYED[name], b"r" * 32, 3, coordinator.roster()).conduct(FolderEngine(sites))
     crossed = write_csv(tmp_path / "crossed.csv", tables["bert"], "y", order=[1, 0])
     result = tmp_path / "bert" / "results" / (b"r" * 32).hex()[:16]
     printed = call("predict", result, crossed, "--label", "y", only_results=True).splitlines()

@@ -14,7 +14,7 @@ from fedgeom.cli.screen import MOST_LINES, Questions, complain, console, show_re
 from fedgeom.data.validation import Finding, Report, SiteSummary, fault
 from fedgeom.federation.coordinator import Event
 from fedgeom.federation.method import METHODS
-from fedgeom.methods.ridge_update.method import RidgeUpdate
+from fedgeom.methods.ridge.update import RidgeUpdate
 from fedgeom.report.table import Cell
 from fedgeom.report.words import WORDS
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import fedgeom
-from fedgeom.deploy.answering import read_data
+from fedgeom.deploy.answers import read_data
 from fedgeom.deploy.coordinator import COORDINATOR_LOCK
 from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.federation.session import Session
@@ -92,11 +92,16 @@ def test_starting_refuses_what_cannot_work(here, made):
 
 @pytest.mark.parametrize(
     "method",
-    [fedgeom.Hulls(epsilon=0.05), fedgeom.FedAvg(rounds=2), fedgeom.Ditto(rounds=2), fedgeom.Shrunk(rounds=2)],
+    [
+        fedgeom.Hulls(epsilon=0.05),
+        fedgeom.FedAvg(n_rounds=2),
+        fedgeom.Ditto(n_rounds=2),
+        fedgeom.Shrunk(n_rounds=2),
+    ],
 )
 def test_a_site_predicts_with_what_a_run_left_in_its_folder(method, here, made):
     sites = {name: SiteFolder(here / name) for name in NAMES}
-    model, _ = Session(method, RUN, 0, made.roster()).hold(FolderEngine(sites))
+    model, _ = Session(method, RUN, 0, made.roster()).conduct(FolderEngine(sites))
     data = read_data(sites["anna"])
     embedded = fedgeom.run(method, [read_data(site) for site in sites.values()])
     assert embedded.model.to_bytes() == model.to_bytes()

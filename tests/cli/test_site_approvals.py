@@ -15,7 +15,7 @@ from fedgeom.cli import app, site
 from fedgeom.deploy.approvals import DAY, ApprovalStore
 from fedgeom.deploy.preview import proposed_terms
 from fedgeom.deploy.site_folder import SiteFolder
-from fedgeom.federation.approval import hash_terms, job_terms
+from fedgeom.federation.policy import hash_terms, job_terms
 from tests.cli.deploying import call
 
 STUDY = 'method = "moments"\nseed = 3\n'

@@ -13,7 +13,7 @@ from tests.cli.calling import call, write_csv, write_raw
 SWEEP = """label = "kind"
 seed = 2
 [parameters]
-rounds = 2
+n_rounds = 2
 [sweep]
 seeds = 2
 methods = ["fedavg", "fedprox"]
@@ -22,7 +22,7 @@ grid.rate = [0.000001, 0.3]
 COMPARE = """label = "kind"
 seed = 2
 [compare.fedavg]
-rounds = 2
+n_rounds = 2
 [compare.ridge]
 features = "conv"
 shape = [2, 2, 1]

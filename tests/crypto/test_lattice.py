@@ -14,7 +14,7 @@ from fedgeom.crypto.bfv import (
     MARGIN_BITS,
     PLAIN_BITS,
     Helper,
-    Owner,
+    KeyHolder,
     flood_bits,
     lattice,
     leak_bits,
@@ -48,20 +48,20 @@ def drawn(seed: int, count: int) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize("primes", [2, 3])
 def test_sums_of_products_come_back_with_their_masks(primes: int) -> None:
-    owner = Owner(primes=primes)
+    owner = KeyHolder(primes=primes)
     helper = Helper(owner.public())
     pairs = [drawn(seed, 60) for seed in range(3)]
     ciphers = [helper.factor(owner.encrypt(a)) for a, _ in pairs]
     total = helper.sum_of_products(ciphers, [helper.plain_factor(v) for _, v in pairs])
     places = np.sort(np.random.default_rng(9).choice(DEGREE, 200, replace=False))
     masks = np.random.default_rng(8).integers(0, T, 200, np.uint64)
-    again = Owner(owner.secret, primes)  # a new process
+    again = KeyHolder(owner.secret, primes)  # a new process
     found = again.open(places, *helper.close(total, places, masks))
     sums = np.array([multiply(a, v) for a, v in pairs], object).sum(axis=0) % T
     assert [(int(m) + int(sums[p])) % T for p, m in zip(places, masks, strict=True)] == found.tolist()
 
 
-def _fine_noise(owner: Owner, primes: int, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+def _fine_noise(owner: KeyHolder, primes: int, first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Return the noise of a short ciphertext, as its owner can see it.
 
     The same numbers under a plaintext modulus of 2^58 decrypt to all but the lowest bits of the phase.
@@ -93,7 +93,7 @@ def _fine_noise(owner: Owner, primes: int, first: np.ndarray, second: np.ndarray
 
 
 def _answer_noise(v: np.ndarray, primes: int = 2) -> np.ndarray:
-    owner = Owner(primes=primes)
+    owner = KeyHolder(primes=primes)
     helper = Helper(owner.public())
     a = np.ones(DEGREE, np.uint64)
     total = helper.sum_of_products([helper.factor(owner.encrypt(a))], [helper.plain_factor(v)])
@@ -119,7 +119,7 @@ def test_without_flooding_the_noise_would_tell(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_answers_to_one_question_have_nothing_in_common() -> None:
-    owner = Owner()
+    owner = KeyHolder()
     helper = Helper(owner.public())
     a, v = drawn(5, 50)
     total = helper.sum_of_products([helper.factor(owner.encrypt(a))], [helper.plain_factor(v)])
@@ -149,7 +149,7 @@ def test_more_primes_are_taken_where_two_hide_too_little() -> None:
 
 
 def test_numbers_not_below_their_prime_are_refused() -> None:
-    owner = Owner()
+    owner = KeyHolder()
     helper = Helper(owner.public())
     good = owner.encrypt(np.ones(4, np.uint64))
     for at, prime in ((0, lattice().primes[0]), (1, lattice().primes[1])):
@@ -166,7 +166,7 @@ def test_numbers_not_below_their_prime_are_refused() -> None:
 
 
 def test_keys_and_ciphertexts_that_hide_nothing_are_refused() -> None:
-    owner = Owner()
+    owner = KeyHolder()
     public = owner.public()
     helper = Helper(public)
     public[1, 0, 5] = 0
@@ -178,10 +178,10 @@ def test_keys_and_ciphertexts_that_hide_nothing_are_refused() -> None:
 
 def test_a_broken_key_is_refused() -> None:
     with pytest.raises(ProtocolError, match="key"):
-        Owner(b"not a key")
+        KeyHolder(b"not a key")
 
 
 def test_without_the_library_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "seal", None)
     with pytest.raises(InputError, match=r"fedgeom\[xclp\]"):
-        Owner()
+        KeyHolder()

@@ -12,8 +12,8 @@ from fedgeom.crypto.bfv_matrix import (
     LARGE,
     MARGIN_BITS,
     SMALL,
+    MatrixKeyHolder,
     Modulus,
-    Owner,
     close_products,
     groups_of,
     leak_bits,
@@ -39,9 +39,9 @@ def signs(points: int, length: int, seed: int = 1) -> np.ndarray:
 def test_products_come_back_with_their_masks(modulus: Modulus, owners: int, helpers: int, length: int) -> None:
     a, v = bits(owners, length), signs(helpers, length)
     masks = np.random.default_rng(2).integers(0, 2**16, (helpers, owners), np.uint16)
-    owner = Owner(owners)
+    owner = MatrixKeyHolder(owners)
     halves = close_products(v, masks, modulus, *owner.encrypt(a, modulus))
-    found = Owner(owners, owner.secret).open(*halves)  # in a new process
+    found = MatrixKeyHolder(owners, owner.secret).open(*halves)  # in a new process
     assert np.array_equal(found, ((v @ a.T).astype(np.int64) + masks).astype(np.uint16))
 
 
@@ -96,7 +96,7 @@ def test_secrets_and_errors_have_their_distributions() -> None:
 
 @BOTH
 def test_ciphertexts_hide_bits_under_errors_of_that_size(modulus: Modulus) -> None:
-    owner, a = Owner(5), bits(5, 200)
+    owner, a = MatrixKeyHolder(5), bits(5, 200)
     seed, _, numbers = owner.encrypt(a, modulus)
     stream, q = KeyStream(seed), 1 << modulus.limbs * modulus.bits
     module._uniform(stream, modulus, DEGREE)
@@ -113,7 +113,7 @@ def test_ciphertexts_hide_bits_under_errors_of_that_size(modulus: Modulus) -> No
 
 def answer_noise(v: np.ndarray, modulus: Modulus = SMALL) -> np.ndarray:
     """Return the noise of answers as their owner can see it."""
-    owner, length = Owner(40), v.shape[1]
+    owner, length = MatrixKeyHolder(40), v.shape[1]
     a = np.ones((40, length), np.uint8)
     first, second = close_products(v, np.zeros((len(v), 40), np.uint16), modulus, *owner.encrypt(a, modulus))
     phase = second.astype(np.int64) - (first.astype(np.float64) @ owner._matrix()).astype(np.int64)
@@ -138,7 +138,7 @@ def test_without_flooding_the_noise_would_tell(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_answers_to_one_question_have_nothing_in_common() -> None:
-    owner = Owner(3)
+    owner = MatrixKeyHolder(3)
     asked = owner.encrypt(bits(3, 50), SMALL)
     one, two = (
         close_products(signs(6, 50), np.zeros((6, 3), np.uint16), SMALL, *asked)[0].astype(np.int64)
@@ -152,7 +152,7 @@ def test_answers_to_one_question_have_nothing_in_common() -> None:
 def test_without_rerandomisation_an_answer_would_be_the_helpers_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """The test above can fail: what is only added and subtracted says what was added and what subtracted."""
     monkeypatch.setattr(module, "_ternary", lambda stream, *shape: np.zeros(shape, np.int8))
-    owner = Owner(3)
+    owner = MatrixKeyHolder(3)
     asked = owner.encrypt(bits(3, 50), SMALL)
     one, two = (close_products(signs(6, 50), np.zeros((6, 3), np.uint16), SMALL, *asked)[0] for _ in range(2))
     assert np.array_equal(one, two)

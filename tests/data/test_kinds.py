@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedgeom.data.kinds import check_kinds, kinds_of, read_kinds, write_kinds
+from fedgeom.data.columns import check_kinds, kinds_of, read_kinds, write_kinds
 from fedgeom.data.validation import TableFacts
 from fedgeom.errors import InputError
 

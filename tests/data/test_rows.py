@@ -7,7 +7,7 @@ import pytest
 from scipy.sparse import coo_array, csc_matrix, csr_array, csr_matrix
 
 from fedgeom.data import rows
-from fedgeom.data.rows import as_rows, dense, looking_once, no_gaps, not_finite
+from fedgeom.data.rows import as_rows, dense, no_gaps, not_finite, shared_gap_check
 from fedgeom.errors import InputError
 
 X = np.array([[0.0, 2.0], [3.0, 0.0], [0.0, 0.0]])
@@ -74,20 +74,20 @@ def test_large_numbers_whose_sum_overflows_are_finite():
 
 def test_within_a_run_a_table_without_gaps_is_looked_at_once():
     table = np.ones((4, 2))
-    with looking_once():
+    with shared_gap_check():
         assert no_gaps(table)
         table[0, 0] = np.nan
         assert no_gaps(table)  # the very same array: it was looked at
         assert not no_gaps(table.copy())
         assert not no_gaps(table[:1])
     assert not no_gaps(table)
-    with looking_once():
+    with shared_gap_check():
         assert not no_gaps(table)
         table[0, 0] = 1.0
         assert no_gaps(table)  # gaps are not remembered
 
 
 def test_another_table_in_the_same_place_is_looked_at():
-    with looking_once():
+    with shared_gap_check():
         for value in (1.0, np.nan, np.inf, 2.0):
             assert no_gaps(np.full((3, 3), value)) == np.isfinite(value)

@@ -90,7 +90,7 @@ SMALL: dict[str, dict[str, Any]] = {
         "hamming": "bfv" if importlib.util.find_spec("seal") else "lattice",
         "hidden_projection": False,  # a hidden one is drawn from the sites' secrets, not from the seed
     },
-    "xclp-training": {"warm": 1, "labels": {"name": "xclp", "anchors": 6, "steps": 1}},
+    "xclp-training": {"warmup_rounds": 1, "labels": {"name": "xclp", "n_anchors": 6, "steps": 1}},
 }
 """Settings that make a method quick; training takes two short rounds where a method trains."""
 
@@ -99,7 +99,7 @@ def small(name: str) -> Method:
     """Return a method with settings that make it quick."""
     cls = method_class(name)
     known = {field.name for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
-    short = {"rounds": 2, "epochs": 1} if {"rounds", "epochs"} <= known and name != "shrunk" else {}
+    short = {"n_rounds": 2, "epochs": 1} if {"n_rounds", "epochs"} <= known and name != "shrunk" else {}
     return cls(**short, **SMALL.get(name, {}))
 
 

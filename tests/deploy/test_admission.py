@@ -9,15 +9,15 @@ import pytest
 
 import fedgeom
 from fedgeom.crypto.keys import verify
-from fedgeom.deploy import answering
-from fedgeom.deploy.answering import answer, read_data
+from fedgeom.deploy import answers
+from fedgeom.deploy.answers import answer, read_data
 from fedgeom.deploy.approvals import DAY, ApprovalStore, FolderApprovals
 from fedgeom.deploy.jobs import create_job
 from fedgeom.deploy.journal import Journal
 from fedgeom.deploy.preview import preview, proposed_terms
 from fedgeom.errors import ProtocolError, TooFewSitesError
-from fedgeom.federation.approval import REVOKED, NotApprovedError, RevokedError, hash_terms, job_terms
 from fedgeom.federation.messages import Refusal, Waiting, decode, pack, unpack
+from fedgeom.federation.policy import REVOKED, NotApprovedError, RevokedError, hash_terms, job_terms
 from fedgeom.federation.session import Session
 from fedgeom.protocols.join.messages import Hello, PublicKeys
 from fedgeom.protocols.site import SecureMemory
@@ -61,12 +61,12 @@ def moved(site, seconds):
 # --- the law ---
 
 
-@pytest.mark.parametrize("method", [METHOD, fedgeom.FedAvg(rounds=1, secure=False), fedgeom.Hulls(epsilon=0.05)])
+@pytest.mark.parametrize("method", [METHOD, fedgeom.FedAvg(n_rounds=1, secure=False), fedgeom.Hulls(epsilon=0.05)])
 def test_an_unapproved_site_sends_nothing_but_that_it_waits_whatever_it_is_asked(method, sites, anna, monkeypatch):
     """Every question of an honest run; not even the file with the data is opened, and nothing is remembered."""
     tables = [read_data(site) for site in sites.values()]
-    held = Rehearsal(method, tables, run=RUN).hold()
-    monkeypatch.setattr(answering, "read_data", lambda folder: pytest.fail("the data were looked at"))
+    held = Rehearsal(method, tables, run=RUN).conduct()
+    monkeypatch.setattr(answers, "read_data", lambda folder: pytest.fail("the data were looked at"))
     for one in held.exchanges:
         if one.site == "anna":
             reply, carried = answer(anna, one.request, None)
@@ -97,7 +97,7 @@ def test_an_approval_covers_these_terms_and_no_others(anna, changes):
 
 def test_an_approval_does_not_cover_another_method(anna):
     pin(anna, runs=100)
-    other = fedgeom.FedAvg(rounds=1)
+    other = fedgeom.FedAvg(n_rounds=1)
     assert kind(
         answer(anna, pack(RUN, "fedavg", Hello(rounds=2, terms=other.terms(), participants=NAMES)), None)[0]
     ) == (Waiting.kind)
@@ -113,7 +113,7 @@ def test_preview_submit_and_what_the_sites_sign_have_one_hash(sites, coordinator
     for site in sites.values():
         pin(ask(site), terms)
     session = Session(job.method(), RUN, 11, coordinator.roster(), participants=job.names)
-    _, conversation = session.hold(engine := FolderEngine(sites))
+    _, conversation = session.conduct(engine := FolderEngine(sites))
     assert not conversation.lost
     for name, site in sites.items():
         memory = msgspec.msgpack.decode(Journal(site.path).newest(RUN).memory, type=SecureMemory)
@@ -129,10 +129,10 @@ def test_the_terms_name_all_who_may_take_part_also_where_not_all_come(sites, coo
     for site in sites.values():
         pin(ask(site), terms)
     session = Session(METHOD, RUN, 0, coordinator.roster(), participants=terms.participants)
-    _, conversation = session.hold(FolderEngine(sites))
+    _, conversation = session.conduct(FolderEngine(sites))
     assert not conversation.lost
     with pytest.raises(TooFewSitesError, match="has not approved the job"):
-        Session(METHOD, b"n" * 32, 0, coordinator.roster()).hold(FolderEngine(sites))  # other terms: only three
+        Session(METHOD, b"n" * 32, 0, coordinator.roster()).conduct(FolderEngine(sites))  # other terms: only three
 
 
 # --- runs ---
@@ -189,7 +189,7 @@ def test_a_damaged_file_stops_the_site_and_what_is_wrong_stays_there(anna):
     store = ApprovalStore(anna.path)
     good = store.path.read_bytes()
     store.path.write_bytes(b"{")
-    assert reason(answer(anna, hello(), None)[0]) == answering.NOT_READY
+    assert reason(answer(anna, hello(), None)[0]) == answers.NOT_READY
     assert "approvals.json is damaged" in Journal(anna.path).entries()[-1].note
     store.path.write_bytes(good)
     assert kind(answer(anna, hello(), None)[0]) == PublicKeys.kind  # mended; the site had not left

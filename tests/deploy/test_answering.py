@@ -13,15 +13,15 @@ import pytest
 
 import fedgeom
 from fedgeom.crypto.keys import verify
-from fedgeom.deploy import answering
-from fedgeom.deploy.answering import answer, introduce, read_data, reveals
+from fedgeom.deploy import answers
+from fedgeom.deploy.answers import answer, introduce, read_data, reveals
 from fedgeom.deploy.journal import Journal
 from fedgeom.deploy.site import describe
 from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.engines.flower.nodes import PURPOSE
 from fedgeom.errors import ContractError, DecodeError, InputError, ProtocolError
 from fedgeom.federation import messages
-from fedgeom.federation.coordinator import Sites
+from fedgeom.federation.coordinator import Coordinator
 from fedgeom.federation.messages import Refusal, decode, pack, unpack
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.results import LEAVES
@@ -67,7 +67,7 @@ class FolderEngine:
 
 
 def test_a_whole_run_over_folders(sites, coordinator, tmp_path):
-    talk = Sites(FolderEngine(sites), run=RUN, method="hulls", roster=coordinator.roster())
+    talk = Coordinator(FolderEngine(sites), run=RUN, method="hulls", roster=coordinator.roster())
     model = METHOD.conduct(talk)
     entries = Journal(sites["anna"].path).entries()
     mine = [entry for entry in talk.ledger if entry.site == "anna"]
@@ -97,7 +97,7 @@ def test_a_run_that_was_forgotten_is_not_answered_afresh(anna):
     answer(anna, hello(), None)
     (anna.path / "memory" / f"{RUN.hex()}.bin").unlink()
     for _ in range(2):
-        assert reason(answer(anna, hello(), None)[0]) == answering.FORGOTTEN
+        assert reason(answer(anna, hello(), None)[0]) == answers.FORGOTTEN
     assert not reason(answer(anna, hello(b"n" * 32), None)[0])
 
 
@@ -167,7 +167,7 @@ def test_what_is_wrong_with_the_data_stays_at_the_site(anna, tmp_path):
 def test_what_is_wrong_with_the_folder_stays_at_the_site(anna, tmp_path):
     (anna.path / "roster.json").unlink()
     said = reason(answer(anna, hello(), None)[0])
-    assert said == answering.NOT_READY
+    assert said == answers.NOT_READY
     assert "roster" in Journal(anna.path).entries()[-1].note
 
 
@@ -248,11 +248,11 @@ def test_a_question_whose_name_would_rule_the_terminal_is_not_read(anna, kind):
 # --- what the site itself has in the end ---
 
 TRAINING = {
-    "fedavg": fedgeom.FedAvg(rounds=2, epochs=1),
-    "scaffold": fedgeom.Scaffold(rounds=2, epochs=1),
-    "ditto": fedgeom.Ditto(rounds=2, epochs=1),
-    "shrunk": fedgeom.Shrunk(rounds=2),
-    "ptopofl": fedgeom.PTopoFL(rounds=2, epochs=1),
+    "fedavg": fedgeom.FedAvg(n_rounds=2, epochs=1),
+    "scaffold": fedgeom.Scaffold(n_rounds=2, epochs=1),
+    "ditto": fedgeom.Ditto(n_rounds=2, epochs=1),
+    "shrunk": fedgeom.Shrunk(n_rounds=2),
+    "ptopofl": fedgeom.PTopoFL(n_rounds=2, epochs=1),
 }
 
 
@@ -263,7 +263,7 @@ def test_a_site_that_trained_has_its_own_model(name, sites, coordinator):
     if method.shows_one_site():  # which a strict site does not do
         for folder in sites.values():
             set_policy(folder, Policy())
-    Session(method, RUN, 3, coordinator.roster()).hold(FolderEngine(sites))
+    Session(method, RUN, 3, coordinator.roster()).conduct(FolderEngine(sites))
     tables = {site: read_data(folder) for site, folder in sites.items()}
     embedded = fedgeom.run(method, tables.values(), seed=3)
     for site, folder in sites.items():
@@ -279,7 +279,7 @@ def test_a_site_that_trained_has_its_own_model(name, sites, coordinator):
 
 
 def test_what_a_site_knows_of_itself_is_written_down(sites, coordinator):
-    Session(METHOD, RUN, 0, coordinator.roster()).hold(FolderEngine(sites))
+    Session(METHOD, RUN, 0, coordinator.roster()).conduct(FolderEngine(sites))
     result = sites["anna"].path / "results" / RUN.hex()[:16]
     found = json.loads((result / "sites" / "anna.json").read_text())
     assert found["site"] == "anna"
@@ -300,7 +300,7 @@ def spoil(owner, name, error):
 FAULTS = {
     "no model": spoil(METHOD.site, "model_file", AttributeError("no 'to_bytes': 'Mueller, 57'")),
     "no result": spoil(METHOD.site, "result", KeyError("Mueller, 57")),
-    "disk full": spoil(answering, "write_site_result", OSError(28, "No space left: Mueller, 57")),
+    "disk full": spoil(answers, "write_site_result", OSError(28, "No space left: Mueller, 57")),
 }
 
 
@@ -318,7 +318,7 @@ def held_with(fault, sites, coordinator, monkeypatch):
                 said.extend((reply, carried))
                 yield name, reply
 
-    _, talk = Session(METHOD, RUN, 0, coordinator.roster()).hold(Listening(sites))
+    _, talk = Session(METHOD, RUN, 0, coordinator.roster()).conduct(Listening(sites))
     return talk, said
 
 
@@ -361,7 +361,7 @@ def test_it_is_written_to_the_standard_error_which_is_the_sites_log(sites, coord
     code = (
         "import importlib.util, sys\nfrom pathlib import Path\n"
         "if importlib.util.find_spec('flwr'):\n    import flwr.clientapp\n"
-        "from fedgeom.deploy.answering import keep_result\nfrom fedgeom.deploy.site_folder import SiteFolder\n"
+        "from fedgeom.deploy.answers import keep_result\nfrom fedgeom.deploy.site_folder import SiteFolder\n"
         "from fedgeom.federation.runner import SiteRunner\n"
         "from fedgeom.federation.site import SiteIdentity\nimport fedgeom\n"
         "class Knows(fedgeom.Hulls.site):\n    def result(self):\n        return {'fits': 1.0}\n"
@@ -384,7 +384,7 @@ def test_it_is_written_to_the_standard_error_which_is_the_sites_log(sites, coord
 
 def test_where_not_even_the_error_can_be_written_the_answer_still_leaves(sites, coordinator):
     (sites["anna"].path / "results").write_text("in the way")
-    _, talk = Session(METHOD, RUN, 0, coordinator.roster()).hold(FolderEngine(sites))
+    _, talk = Session(METHOD, RUN, 0, coordinator.roster()).conduct(FolderEngine(sites))
     assert not talk.lost
     assert "could not be written" in Journal(sites["anna"].path).entries()[-1].note
 
@@ -400,13 +400,13 @@ def test_a_result_that_can_be_kept_after_all_takes_the_error_away(sites, coordin
         SiteIdentity("anna", anna.identity(), anna.roster(), anna.config().policy),
         lambda: read_data(anna),
     )
-    assert answering.keep_result(anna, runner, RUN, Journal(anna.path).newest(RUN).memory) == ""
+    assert answers.keep_result(anna, runner, RUN, Journal(anna.path).newest(RUN).memory) == ""
     assert (kept / "model.safetensors").exists()
     assert not (kept / "error.txt").exists()
 
 
 def test_a_refusal_keeps_nothing_and_spoils_nothing(sites, coordinator):
-    Session(METHOD, RUN, 0, coordinator.roster()).hold(FolderEngine(sites))
+    Session(METHOD, RUN, 0, coordinator.roster()).conduct(FolderEngine(sites))
     anna = sites["anna"]
     kept = anna.path / "results" / RUN.hex()[:16]
     before = {file: file.stat().st_mtime_ns for file in kept.rglob("*")}
@@ -420,7 +420,7 @@ def test_a_refusal_keeps_nothing_and_spoils_nothing(sites, coordinator):
 def test_what_a_site_keeps_is_for_its_owner_only(sites, coordinator):
     anna = sites["anna"].path
     (anna / "results").mkdir(mode=0o755)  # by an older version
-    METHOD.conduct(Sites(FolderEngine(sites), run=RUN, method="hulls", roster=coordinator.roster()))
+    METHOD.conduct(Coordinator(FolderEngine(sites), run=RUN, method="hulls", roster=coordinator.roster()))
     result = anna / "results" / RUN.hex()[:16]
     folders = [anna / "memory", anna / "results", result, result / "sites"]
     assert [stat.S_IMODE(folder.stat().st_mode) for folder in folders] == [0o700] * 4

@@ -19,7 +19,7 @@ from fedgeom.deploy.approvals import (
     ApprovalStore,
 )
 from fedgeom.errors import InputError
-from fedgeom.federation.approval import job_terms
+from fedgeom.federation.policy import job_terms
 
 JOB = job_terms("moments", {"a": 1}, 0, ["anna", "bert"])
 ONE, TWO = "1" * 64, "1" + "2" * 63

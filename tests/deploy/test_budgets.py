@@ -9,15 +9,14 @@ from pathlib import Path
 import pytest
 
 from fedgeom import DP, Moments, PTopoFL
-from fedgeom.deploy.answering import FORGOTTEN, NOT_READY, answer
+from fedgeom.deploy.answers import FORGOTTEN, NOT_READY, answer
 from fedgeom.deploy.approvals import ApprovalStore
 from fedgeom.deploy.budgets import BudgetStore, unaccounted_runs
 from fedgeom.deploy.journal import CHARGED, Journal
 from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.errors import InputError, ProtocolError, TooFewSitesError
-from fedgeom.federation.approval import hash_terms, job_terms
 from fedgeom.federation.messages import Refusal, decode, pack, unpack
-from fedgeom.federation.policy import Policy
+from fedgeom.federation.policy import Policy, hash_terms, job_terms
 from fedgeom.federation.privacy import Spent, spent_by
 from fedgeom.federation.session import Session
 from fedgeom.privacy.accounting import epsilon_of, rho_for
@@ -105,12 +104,12 @@ def test_a_run_over_folders_is_charged_at_every_site_and_one_without_budget_is_m
     sites: dict[str, SiteFolder], coordinator: object
 ) -> None:
     roster = coordinator.roster()  # type: ignore[attr-defined]
-    model, _ = Session(job(), RUNS[0], 0, roster).hold(FolderEngine(sites))
+    model, _ = Session(job(), RUNS[0], 0, roster).conduct(FolderEngine(sites))
     assert list(model.classes_) == ["no", "yes"]
     assert all(len(store(site).read()) == 1 for site in sites.values())
     edit(sites["carl"], "max_epsilon = 10.0 ", "max_epsilon = 1 ")
     with pytest.raises(TooFewSitesError, match=r"carl.*privacy budget is spent"):
-        Session(job(), RUNS[1], 0, roster).hold(FolderEngine(sites))
+        Session(job(), RUNS[1], 0, roster).conduct(FolderEngine(sites))
     assert len(store(sites["carl"]).read()) == 1
 
 
@@ -118,7 +117,7 @@ def test_a_private_descriptor_is_charged_and_the_training_beside_it_named(
     sites: dict[str, SiteFolder], coordinator: object
 ) -> None:
     roster = coordinator.roster()  # type: ignore[attr-defined]
-    method = PTopoFL(rounds=1, epsilon=2.0, secure=False)
+    method = PTopoFL(n_rounds=1, epsilon=2.0, secure=False)
     spent = spent_by(method)
     assert spent is not None
     assert epsilon_of([spent.rho], 1e-5) == pytest.approx(
@@ -127,12 +126,12 @@ def test_a_private_descriptor_is_charged_and_the_training_beside_it_named(
     assert rho_for(2.0, 1e-5) < spent.rho
     for at, site in enumerate(sites.values()):
         set_policy(site, type(USUAL)(max_corner_share=1.0, secure_only=False, max_epsilon=2.5 if at else 10.0))
-    Session(method, RUNS[0], 0, roster).hold(FolderEngine(sites))
+    Session(method, RUNS[0], 0, roster).conduct(FolderEngine(sites))
     charges = store(sites["anna"]).read()
     assert [(one.method, one.epsilon, one.note) for one in charges] == [("ptopofl", 2.0, "the descriptor")]
     assert unaccounted_runs(sites["anna"].path, charges) == [RUNS[0].hex()]
     with pytest.raises(TooFewSitesError, match="privacy budget is spent"):
-        Session(method, RUNS[1], 0, roster).hold(FolderEngine(sites))
+        Session(method, RUNS[1], 0, roster).conduct(FolderEngine(sites))
     assert spent_by(PTopoFL()) is None
 
 
@@ -140,8 +139,8 @@ def test_runs_without_privacy_are_named_and_can_be_forbidden(
     sites: dict[str, SiteFolder], coordinator: object
 ) -> None:
     anna, roster = sites["anna"], coordinator.roster()  # type: ignore[attr-defined]
-    Session(Moments(), RUNS[0], 0, roster).hold(FolderEngine(sites))
-    Session(job(), RUNS[1], 0, roster).hold(FolderEngine(sites))
+    Session(Moments(), RUNS[0], 0, roster).conduct(FolderEngine(sites))
+    Session(job(), RUNS[1], 0, roster).conduct(FolderEngine(sites))
     assert unaccounted_runs(anna.path, store(anna).read()) == [RUNS[0].hex()]
     set_policy(anna, type(USUAL)(max_corner_share=1.0, require_privacy=True))
     plain = Moments()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from fedgeom.crypto.keys import Identity
-from fedgeom.deploy import conducting
+from fedgeom.deploy import conductor
 from fedgeom.deploy.jobs import create_job
 from fedgeom.errors import InputError, TooFewSitesError
 from fedgeom.federation.coordinator import Lost
@@ -28,7 +28,7 @@ def conduct(engine, roster, path, told=None):
         if told is not None and event.state == "lost":
             told.append((event.step, event.site, event.detail))
 
-    model, sites = Session(METHOD, RUN, 0, roster, None, path, watch).hold(engine)
+    model, sites = Session(METHOD, RUN, 0, roster, None, path, watch).conduct(engine)
     return model, sites.left_out
 
 
@@ -86,7 +86,7 @@ class EmptyGrid:
 
 def test_a_job_to_which_nobody_came_is_written_down_as_failed(coordinator, job):
     with pytest.raises(TooFewSitesError, match="0 of the 2 sites needed"):
-        conducting.conduct(coordinator, job, EmptyGrid())
+        conductor.conduct(coordinator, job, EmptyGrid())
     record = read_folder(job.run_folder)
     assert record["status"]["state"] == "failed"
     assert "missing: anna, bert, carl" in record["status"]["detail"]
@@ -96,5 +96,5 @@ def test_a_job_to_which_nobody_came_is_written_down_as_failed(coordinator, job):
 def test_a_run_is_conducted_by_one_process_at_a_time(coordinator, job):
     job.run_folder.mkdir()
     with locked(job.run_folder / "lock", "busy"), pytest.raises(InputError, match="by another process"):
-        conducting.conduct(coordinator, job, EmptyGrid())
+        conductor.conduct(coordinator, job, EmptyGrid())
     assert not (job.run_folder / "status.json").exists()

@@ -11,7 +11,7 @@ from fedgeom.deploy.coordinator import forget_nodes, register_nodes
 from fedgeom.deploy.coordinator_folder import FOLDER_VARIABLE
 from fedgeom.deploy.programs import BUNDLE
 from fedgeom.deploy.site_folder import SiteFolder
-from fedgeom.engines.flower.calls import Called
+from fedgeom.engines.flower.calls import CallResult
 from fedgeom.errors import InputError
 from tests.deploy.making import NAMES, make_coordinator, make_sites
 
@@ -33,10 +33,10 @@ class Flower:
         self.asked.append(" ".join(command[1:3]))
         name = command[command.index("--name") + 1]
         if name in self.refused:
-            return Called(1, "out of order")
+            return CallResult(1, "out of order")
         if name in self.known:
-            return Called(1, "the key is already in use")
-        return Called(0, f'{{"success": true, "node-id": {NAMES.index(name) + 1}}}')
+            return CallResult(1, "the key is already in use")
+        return CallResult(0, f'{{"success": true, "node-id": {NAMES.index(name) + 1}}}')
 
     def registrations(self):
         return self.asked.count("supernode register")

@@ -7,7 +7,7 @@ import stat
 import msgspec
 import pytest
 
-from fedgeom.deploy.coordinator_folder import CoordinatorFolder, Node, Registered
+from fedgeom.deploy.coordinator_folder import CoordinatorFolder, NodeKey, RegisteredSites
 from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.errors import InputError
 from tests.deploy.making import NAMES, make_coordinator, make_sites
@@ -59,8 +59,8 @@ def test_a_folder_that_is_none_says_how_to_make_one(tmp_path):
 
 
 def test_what_flower_was_told_is_kept(coordinator):
-    assert coordinator.registered() == Registered()
-    told = Registered({"anna": Node("key", "7"), "bert": Node("other")}, shut=["old"])
+    assert coordinator.registered() == RegisteredSites()
+    told = RegisteredSites({"anna": NodeKey("key", "7"), "bert": NodeKey("other")}, shut=["old"])
     coordinator.save_registered(told)
     assert CoordinatorFolder(coordinator.path).registered() == told
 
@@ -110,7 +110,7 @@ def test_public_files_are_closed(tmp_path, coordinator, change):
 def test_a_key_that_was_shut_out_needs_a_new_one(tmp_path, coordinator):
     site = make_sites(tmp_path, coordinator)["anna"]
     key = coordinator.node_keys()["anna"]
-    coordinator.save_registered(Registered({"bert": Node("k", "7")}, shut=[key]))
+    coordinator.save_registered(RegisteredSites({"bert": NodeKey("k", "7")}, shut=[key]))
     assert coordinator.registered().nodes["bert"].number == "7"
     with pytest.raises(InputError, match="--new-node-key"):
         coordinator.admit(site.public_file("anna"))

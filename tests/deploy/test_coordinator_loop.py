@@ -9,7 +9,7 @@ import pytest
 
 from fedgeom.deploy import coordinator as deploy_coordinator
 from fedgeom.deploy.coordinator import COORDINATOR_LOCK, list_sites, run_coordinator, tell_visits, warn_of_expiry
-from fedgeom.deploy.coordinator_folder import Node, Registered
+from fedgeom.deploy.coordinator_folder import NodeKey, RegisteredSites
 from fedgeom.errors import InputError
 from fedgeom.storage import locked
 from tests.deploy.making import NAMES, make_coordinator, make_sites
@@ -23,7 +23,7 @@ def made(tmp_path):
 
 
 def test_who_came_and_went(made):
-    made.save_registered(Registered({"anna": Node("k", "11")}))
+    made.save_registered(RegisteredSites({"anna": NodeKey("k", "11")}))
     log = made.path / "coordinator.log"
     log.write_text(
         "INFO : [Fleet.ActivateNode] Activated node_id=11\nnothing\n"
@@ -63,7 +63,7 @@ def test_who_is_connected(made, monkeypatch):
     assert asked == []
     with locked(made.path / COORDINATOR_LOCK, "busy"):
         assert {site.connection for site in list_sites(made)} == {"not known to Flower yet"}
-        made.save_registered(Registered({name: Node("k", str(k)) for k, name in enumerate(NAMES, 1)}))
+        made.save_registered(RegisteredSites({name: NodeKey("k", str(k)) for k, name in enumerate(NAMES, 1)}))
         found = {site.name: site.connection for site in list_sites(made)}
     assert found == {"anna": "connected", "bert": "not connected", "carl": "never connected"}
     assert [site.identity for site in list_sites(made)] == [key.hex() for key in made.roster().values()]

@@ -40,12 +40,12 @@ TIMES = "wait = 300\ndeadline = 600\n"
 METHODS: dict[str, Method] = {
     "hulls": fedgeom.Hulls(epsilon=EPSILON),
     "moments": fedgeom.Moments(),
-    "xclp": fedgeom.XCLP(bits=256, hidden_projection=False),
+    "xclp": fedgeom.XCLP(hash_bits=256, hidden_projection=False),
     "xclp-training": fedgeom.XCLPTraining(
-        rounds=2, warm=1, epochs=1, labels={"name": "xclp", "anchors": 6, "steps": 1}
+        n_rounds=2, warmup_rounds=1, epochs=1, labels={"name": "xclp", "n_anchors": 6, "steps": 1}
     ),
-    "fedavg": fedgeom.FedAvg(rounds=2, epochs=1, holdout=0.25),
-    "hyperfed": fedgeom.HyperFed(rounds=1, epochs=1, network=MLP(hidden=8, features=8, embedding=4)),
+    "fedavg": fedgeom.FedAvg(n_rounds=2, epochs=1, holdout=0.25),
+    "hyperfed": fedgeom.HyperFed(n_rounds=1, epochs=1, network=MLP(hidden=8, features=8, embedding_dim=4)),
 }
 """The methods that run across the real processes, all at the same time (test_every_method.py has all methods)."""
 NAMES = ["hulls", *(pytest.param(name, marks=pytest.mark.full) for name in METHODS if name != "hulls")]

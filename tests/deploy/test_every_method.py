@@ -20,8 +20,8 @@ pytest.importorskip("flwr", reason="Flower is not installed")
 from cryptography.hazmat.primitives import serialization
 
 import fedgeom
-from fedgeom.deploy.answering import read_data
-from fedgeom.deploy.conducting import conduct
+from fedgeom.deploy.answers import read_data
+from fedgeom.deploy.conductor import conduct
 from fedgeom.deploy.jobs import create_job
 from fedgeom.deploy.programs import client_app
 from fedgeom.deploy.site_folder import SiteFolder
@@ -103,7 +103,7 @@ def test_the_same_seed_gives_what_the_embedded_engine_gives_byte_for_byte(name: 
     nodes = {site: number for number, site in enumerate(folders, 1)}
     grid = grid_of({nodes[site]: folder for site, folder in folders.items()})
     engine = FlowerEngine(grid, nodes, deadline=600.0, poll=0.0)
-    carried, conversation = Session(method, RUN, SEED, coordinator.roster()).hold(engine)
+    carried, conversation = Session(method, RUN, SEED, coordinator.roster()).conduct(engine)
     embedded = fedgeom.run(
         method, [read_data(folder) for folder in folders.values()], seed=SEED, record=tmp_path / "embedded"
     )

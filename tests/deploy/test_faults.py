@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.deployment, pytest.mark.full]
 
 TIMES = "wait = 20\ndeadline = 600\n"
 """A killed site is given up ``wait`` seconds after Flower noticed that it is gone; who is only slow is not."""
-HULLS, TRAINING = METHODS["hulls"], fedgeom.Scaffold(rounds=2, epochs=1)
+HULLS, TRAINING = METHODS["hulls"], fedgeom.Scaffold(n_rounds=2, epochs=1)
 WITH_BERT, WITHOUT_BERT = ("anna", "bert", "carl"), ("anna", "carl", "dora")
 """As few sites as their policy allows."""
 

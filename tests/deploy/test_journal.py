@@ -11,14 +11,7 @@ import msgspec
 import pytest
 
 from fedgeom.crypto.keys import Identity
-from fedgeom.deploy.journal import (
-    KEEP_SECONDS,
-    LARGEST_CARRIED,
-    Journal,
-    Kept,
-    LocalEntry,
-    sealed,
-)
+from fedgeom.deploy.journal import KEEP_SECONDS, LARGEST_CARRIED, Journal, LocalEntry, StoredMemory, sealed
 from fedgeom.errors import ProtocolError
 from fedgeom.storage import DRAFT
 
@@ -46,42 +39,42 @@ def journal(tmp_path):
 
 def test_the_newer_memory_wins(journal):
     me = Identity.generate()
-    journal.keep(RUN, Kept(2, b"disk"))
-    assert journal.newest(RUN) == Kept(2, b"disk")
-    assert journal.newest(RUN, sealed(Kept(1, b"carried"), RUN, me), me) == Kept(2, b"disk")
-    assert journal.newest(RUN, sealed(Kept(3, b"carried"), RUN, me), me) == Kept(3, b"carried")
-    assert journal.newest(OTHER) == Kept(0, b"")
+    journal.keep(RUN, StoredMemory(2, b"disk"))
+    assert journal.newest(RUN) == StoredMemory(2, b"disk")
+    assert journal.newest(RUN, sealed(StoredMemory(1, b"carried"), RUN, me), me) == StoredMemory(2, b"disk")
+    assert journal.newest(RUN, sealed(StoredMemory(3, b"carried"), RUN, me), me) == StoredMemory(3, b"carried")
+    assert journal.newest(OTHER) == StoredMemory(0, b"")
 
 
 def test_what_flower_carries_says_nothing_and_nobody_else_can_make_it(journal):
     me, run = Identity.generate(), RUN
-    carried = sealed(Kept(7, b"the secret of the masks"), run, me)
+    carried = sealed(StoredMemory(7, b"the secret of the masks"), run, me)
     assert b"secret" not in carried
     for data, of, by in (
-        (sealed(Kept(9, b"forged"), run, Identity.generate()), run, me),
+        (sealed(StoredMemory(9, b"forged"), run, Identity.generate()), run, me),
         (carried, OTHER, me),
         (carried[:-1] + bytes([carried[-1] ^ 1]), run, me),
-        (msgspec.msgpack.encode(Kept(9, b"not sealed at all")), run, me),
+        (msgspec.msgpack.encode(StoredMemory(9, b"not sealed at all")), run, me),
     ):
         with pytest.raises(ProtocolError, match="damaged"):
             journal.newest(of, data, by)
 
 
 def test_a_large_memory_stays_on_disk(journal):
-    me, large = Identity.generate(), Kept(1, bytes(LARGEST_CARRIED))
+    me, large = Identity.generate(), StoredMemory(1, bytes(LARGEST_CARRIED))
     assert sealed(large, RUN, me) == b""
     journal.keep(RUN, large)
     assert journal.newest(RUN, b"", me) == large
 
 
 def test_a_memory_is_private_and_never_half_written(journal, tmp_path):
-    journal.keep(RUN, Kept(1, b"secret"))
+    journal.keep(RUN, StoredMemory(1, b"secret"))
     (file,) = (tmp_path / "memory").glob("*.bin")
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
     file.with_name(file.name + DRAFT).write_bytes(b"half")  # a crash while the next one was written
     assert journal.newest(RUN).memory == b"secret"
-    journal.keep(RUN, Kept(2, b"next"))
+    journal.keep(RUN, StoredMemory(2, b"next"))
     assert journal.newest(RUN).memory == b"next"
 
 
@@ -95,7 +88,7 @@ def test_the_ledger_is_private_also_where_an_older_version_left_it_open(journal,
 
 
 def test_damage_is_said_not_ignored(journal, tmp_path):
-    journal.keep(RUN, Kept(1, b"x"))
+    journal.keep(RUN, StoredMemory(1, b"x"))
     (file,) = (tmp_path / "memory").glob("*.bin")
     file.write_bytes(b"\xff\xff")
     with pytest.raises(ProtocolError, match="damaged"):
@@ -138,8 +131,8 @@ def test_how_often(journal):
 
 def test_old_memories_are_forgotten(journal, tmp_path):
     journal.forget_old()
-    journal.keep(RUN, Kept(1, b"x"))
-    journal.keep(OTHER, Kept(1, b"y"))
+    journal.keep(RUN, StoredMemory(1, b"x"))
+    journal.keep(OTHER, StoredMemory(1, b"y"))
     draft = tmp_path / "memory" / f"{OTHER.hex()}.bin{DRAFT}"
     draft.write_bytes(b"half")
     past = time.time() - KEEP_SECONDS - 10
@@ -147,8 +140,8 @@ def test_old_memories_are_forgotten(journal, tmp_path):
         os.utime(file, (past, past))
     journal.forget_old()
     assert not draft.exists()
-    assert journal.newest(RUN) == Kept(0, b"")
-    assert journal.newest(OTHER) == Kept(1, b"y")
+    assert journal.newest(RUN) == StoredMemory(0, b"")
+    assert journal.newest(OTHER) == StoredMemory(1, b"y")
 
 
 def _add_one(folder, times):
@@ -157,7 +150,7 @@ def _add_one(folder, times):
         with journal.exclusive():
             kept = journal.newest(RUN)
             time.sleep(0.001)
-            journal.keep(RUN, Kept(kept.count + 1, b""))
+            journal.keep(RUN, StoredMemory(kept.count + 1, b""))
 
 
 def test_processes_take_turns(tmp_path):

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import pytest
 
+import fedgeom
 from fedgeom.data.sites import SiteData
-from fedgeom.deploy.answering import read_data
-from fedgeom.deploy.preview import perturbed, preview, rows_shown
+from fedgeom.deploy.answers import read_data
+from fedgeom.deploy.federation_file import build_method, read_federation
+from fedgeom.deploy.preview import SHAPING, drawn, perturbed, preview, rows_shown
 from fedgeom.errors import InputError
 from fedgeom.federation.method import ShownRows
-from fedgeom.federation.policy import StrictPolicy
+from fedgeom.federation.policy import Policy, StrictPolicy
 from fedgeom.methods.catalogue import METHODS
 from fedgeom.methods.moments.method import Moments
 from tests.deploy.making import edit, make_coordinator, make_sites, parameters_of, small
@@ -39,10 +43,44 @@ def test_what_would_leave(anna, tmp_path):
     assert (found.site, found.method, found.phantoms, found.refusals) == ("anna", "hulls", 2, [])
     asked = [one.question for one in found.messages]
     assert asked[:2] == ["join.hello", "join.share"]
-    assert {"hulls.reach", "hulls.encode", "sum.unmask"} <= set(asked)
+    assert {"hulls.extent", "hulls.encode", "sum.unmask"} <= set(asked)
     assert all(one.bytes > 0 and one.received > 0 and one.reveals for one in found.messages)
     if not found.broke_off:
-        assert asked[-1] == "hulls.learn"
+        assert asked[-1] == "hulls.take-model"
+
+
+WAYS = {
+    "moments": "",
+    "hulls": "[parameters]\nepsilon = 0.05",
+    "ridge": "holdout = 0.25",
+    "fedavg": 'prepare = "table"\n[parameters]\nrounds = 3',
+    "xclp": '[parameters]\nbits = 64\nhamming = "lattice"',
+}
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_it_is_what_leaves_the_site_in_a_run(name, anna, tmp_path):
+    """Of sites that are called as the phantoms are, and have their rows."""
+    file = federation(tmp_path, f'method = "{name}"\n{WAYS[name]}\n')
+    found = preview(anna, file)
+    method, rng = build_method(file, read_federation(file)), np.random.default_rng(0)
+    own = read_data(anna, text=bool(method.preparing))
+    alike = drawn if method.preparing else perturbed
+    phantoms = [alike(own, rng, f"phantom-{at}") for at in (1, 2)]
+    policy = Policy(
+        **{key: getattr(anna.config().policy, key) for key in SHAPING}
+    )  # it shows also what is refused
+    run = fedgeom.run(method, [own, *phantoms], policy=policy)
+    left = Counter(entry.kind for entry in run.ledger if entry.site == own.name)
+    sent = sum(entry.bytes for entry in run.ledger if entry.site == own.name)
+    told = Counter()
+    for one in found.messages:
+        told[one.answer] += one.times
+    bytes_told = sum(one.times * one.bytes for one in found.messages)
+    assert left <= told
+    assert sent <= bytes_told
+    if not any(one.bound for one in found.messages):
+        assert (left, sent) == (told, bytes_told)
 
 
 def test_it_is_said_whether_names_are_told(anna, tmp_path):
@@ -148,7 +186,7 @@ def test_what_the_policy_says_to_the_settings_and_to_the_data_is_all_said(anna, 
     text = 'method = "fedavg"\n[parameters]\nsecure = false\nrounds = 201\nbatch = 2\nsolver = "sgd"\n'
     edit(anna, "min_rows_per_class = 5", "min_rows_per_class = 500")
     said = preview(anna, federation(tmp_path, text)).refusals
-    keys = ("secure_only = true", "max_rounds = 200", "min_batch = 8", "min_rows_per_class knowingly")
+    keys = ("secure_only = true", "max_rounds = 200", "min_batch_size = 8", "min_rows_per_class knowingly")
     assert len(said) == len(keys)
     assert all(key in why for key, why in zip(keys, said, strict=True))
 

@@ -38,7 +38,7 @@ def test_a_coordinator_conducts_jobs_of_its_folder_only(tmp_path, monkeypatch):
     (tmp_path / "study.toml").write_text('method = "hulls"\n')
     job = create_job(coordinator, tmp_path / "study.toml")
     conducted, grid = [], object()
-    monkeypatch.setattr("fedgeom.deploy.conducting.conduct", lambda *given: conducted.append(given))
+    monkeypatch.setattr("fedgeom.deploy.conductor.conduct", lambda *given: conducted.append(given))
     monkeypatch.delenv(FOLDER_VARIABLE, raising=False)
     with pytest.raises(InputError, match="fedgeom coordinator start"):
         programs.conduct_job(job.name, grid)

@@ -7,7 +7,7 @@ import pytest
 
 import fedgeom
 from fedgeom.data.sites import SiteData
-from fedgeom.deploy.method_selection import Suited, for_shared_names, with_few_features
+from fedgeom.deploy.method_selection import SuitableMethod, for_shared_names, with_few_features
 from fedgeom.federation.policy import Policy, StrictPolicy
 
 
@@ -55,11 +55,11 @@ def test_rows_that_are_prepared_first_may_have_any_number_of_columns() -> None:
 
 
 def test_a_policy_that_wants_rows_for_each_feature_gets_fewer_features():
-    usual = Suited("ridge", {"features": ["linear", "fourier"], "alpha": "folds"})
+    usual = SuitableMethod("ridge", {"features": ["linear", "fourier"], "alpha": "folds"})
     strict = StrictPolicy()
     assert with_few_features(usual, Policy(), 100, 20) == usual
     assert with_few_features(usual, strict, 5000, 20) == usual
     fewer = with_few_features(usual, strict, 400, 20)
-    assert fewer.settings["features"] == ["linear", {"name": "fourier", "count": 380}]
+    assert fewer.settings["features"] == ["linear", {"name": "fourier", "n_components": 380}]
     assert "min_rows_per_feature = 1" in fewer.reason
     assert with_few_features(usual, strict, 100, 20).settings == {"features": "linear", "alpha": "folds"}

@@ -14,7 +14,7 @@ import pytest
 from fedgeom.deploy.approvals import ApprovalStore
 from fedgeom.deploy.site import approval_line, check_certificate, check_site
 from fedgeom.errors import InputError
-from fedgeom.federation.approval import job_terms
+from fedgeom.federation.policy import job_terms
 from tests.deploy.making import ask_stewards, edit, make_coordinator, make_sites
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from fedgeom.deploy.site_folder import PublicLines, SiteFolder, policy_lines
 from fedgeom.errors import InputError
-from fedgeom.federation.coordinator import Sites
+from fedgeom.federation.coordinator import Coordinator
 from fedgeom.federation.policy import DEVICE_VARIABLE, Policy, StrictPolicy
 from fedgeom.protocols.join.coordinator import invite
 from tests.deploy.making import edit, make_coordinator, make_sites
@@ -209,7 +209,7 @@ def test_sites_as_they_come_from_the_template_ask_for_two_thirds(tmp_path):
     folders = make_sites(tmp_path, coordinator, names=names)
     for n, needed in TWO_THIRDS.items():
         engine = FolderEngine({name: folders[name] for name in names[:n]})
-        talk = Sites(engine, run=bytes([n]) * 32, method="hulls", roster=coordinator.roster())
+        talk = Coordinator(engine, run=bytes([n]) * 32, method="hulls", roster=coordinator.roster())
         joined = invite(talk, rounds=2, terms=METHOD.terms(), min_sites=n)
         assert joined.needed == dict.fromkeys(names[:n], needed)
 

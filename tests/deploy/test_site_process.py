@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from fedgeom.deploy import site
-from fedgeom.deploy.journal import KEEP_SECONDS, Journal, Kept, LocalEntry
+from fedgeom.deploy.journal import KEEP_SECONDS, Journal, LocalEntry, StoredMemory
 from fedgeom.deploy.site import follow, run_site
 from fedgeom.engines.flower import commands as flower_commands
 from fedgeom.errors import InputError
@@ -63,11 +63,11 @@ def test_news_of_the_connection_come_before_the_questions(anna, monkeypatch):
 def test_old_memories_are_forgotten_while_a_site_runs(anna, monkeypatch):
     monkeypatch.setattr(site.time, "sleep", lambda seconds: None)
     journal = Journal(anna.path)
-    journal.keep(b"r" * 32, Kept(1, b"secret"))
+    journal.keep(b"r" * 32, StoredMemory(1, b"secret"))
     past = time.time() - KEEP_SECONDS - 1
     os.utime(anna.path / "memory" / f"{(b'r' * 32).hex()}.bin", (past, past))
     follow(anna, Process(lambda: None), lambda text: None)
-    assert journal.newest(b"r" * 32) == Kept(0, b"")
+    assert journal.newest(b"r" * 32) == StoredMemory(0, b"")
 
 
 class Stopped(Exception):  # noqa: N818

@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 
 from fedgeom import Moments, Ridge
-from fedgeom.deploy.answering import answer
+from fedgeom.deploy.answers import answer
 from fedgeom.deploy.journal import Journal
 from fedgeom.deploy.site import file_report, leaves_with, table_report, terms_report
-from fedgeom.federation.approval import job_terms
 from fedgeom.federation.messages import Refusal, decode, pack, unpack
-from fedgeom.federation.policy import StrictPolicy
+from fedgeom.federation.policy import StrictPolicy, job_terms
 from fedgeom.federation.results import LEAVES
 from fedgeom.protocols.join.messages import Hello
 from tests.deploy.making import NAMES, edit, make_coordinator, make_sites

@@ -13,15 +13,15 @@ import pytest
 import fedgeom
 from fedgeom.deploy.jobs import Job, load_job
 from fedgeom.deploy.journal import Journal, LocalEntry
-from fedgeom.federation.approval import hash_terms
 from fedgeom.federation.messages import Refusal, Waiting
+from fedgeom.federation.policy import hash_terms
 from tests.deploy.deployment import Federation, stewarded
 from tests.deploy.test_deployment import settings
 
 pytestmark = [pytest.mark.deployment, pytest.mark.full]
 
 NAMES = ("anna", "bert", "carl")
-SHORT, LONG = fedgeom.Moments(), fedgeom.FedAvg(rounds=60, epochs=1, min_sites=3)
+SHORT, LONG = fedgeom.Moments(), fedgeom.FedAvg(n_rounds=60, epochs=1, min_sites=3)
 COMMAND = [sys.executable, "-c", "from fedgeom.cli import app; app()"]
 
 

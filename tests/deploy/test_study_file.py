@@ -37,7 +37,7 @@ def test_every_combination_for_every_row(tmp_path):
             (rate, epochs, 2) for rate in (0.1, 0.2) for epochs in (1, 2)
         ]
     assert {one.mu for one in found.rows["fedprox"]} == {0.5}
-    assert found.settings["fedavg"][1] == {"rate": 0.1, "epochs": 2}
+    assert found.settings["fedavg"][1] == {"learning_rate": 0.1, "epochs": 2}
 
 
 def test_rows_of_their_own_lists_and_draws(tmp_path):
@@ -45,12 +45,12 @@ def test_rows_of_their_own_lists_and_draws(tmp_path):
 seeds = [5, 1]
 tries = 2
 by = "accuracy"
-settings = [{rate = 0.1}, {rate = 0.2, clip = 1.0}, {rate = 0.3}]
+settings = [{learning_rate = 0.1}, {learning_rate = 0.2, clip = 1.0}, {learning_rate = 0.3}]
 [sweep.rows.plain]
 method = "fedavg"
 [sweep.rows.strong]
 method = "fedprox"
-parameters = {batch = 8}
+parameters = {batch_size = 8}
 settings = [{mu = 1.0}]
 grid.rate = [0.1, 0.5]
 """
@@ -73,7 +73,7 @@ grid.rate = [0.1, 0.5]
         ("[sweep.rows.a]\nmetod = 'fedavg'\n", "Did you mean 'method'"),
         (TWO + "[sweep.grid]\nmu = [0.1]\n", "'fedavg' of .* unknown key 'mu'"),
         (TWO + "[sweep.grid]\nrate = []\n", "rate"),
-        (TWO + "[sweep.grid]\nrate = [-1]\n", "row 'fedavg' .*rate=-1"),
+        (TWO + "[sweep.grid]\nrate = [-1]\n", "row 'fedavg' .*learning_rate=-1"),
         (TWO + "[sweep.rows.fedprox.grid]\nmu = [0.1, 1.0]\n", r"\(fedavg 1, fedprox 2\).*tries = 1"),
         (TWO + "tries = 3\n[sweep.grid]\nrate = [0.1]\n", "has only 1 settings"),
         (TWO + "seeds = 0\n", "seeds"),
@@ -129,14 +129,14 @@ def test_tables_say_what_they_need_and_the_file_says_otherwise(tmp_path):
 def test_parameters_go_where_they_fit(tmp_path):
     text = "[parameters]\nrounds = 40\nepsilon = 0.05\n[compare.ditto]\nrounds = 3\n"
     found = methods(wanted(tmp_path, text, "fedavg,ditto,hulls,moments,xclp"))
-    assert (found["fedavg"].rounds, found["ditto"].rounds, found["hulls"].epsilon) == (40, 3, 0.05)
-    assert found["xclp"].rounds == 10  # 40 is more than it allows
+    assert (found["fedavg"].n_rounds, found["ditto"].n_rounds, found["hulls"].epsilon) == (40, 3, 0.05)
+    assert found["xclp"].n_rounds == 10  # 40 is more than it allows
 
 
 def test_settings_that_do_not_fit_a_method_are_its_failure(tmp_path):
     found = wanted(tmp_path, "[compare.fedavg]\nrounds = -1\n", "fedavg,moments")
     assert set(found.rows) == {"moments"}
-    assert "rounds=-1 given" in found.failed["fedavg"]
+    assert "n_rounds=-1 given" in found.failed["fedavg"]
 
 
 @pytest.mark.parametrize(

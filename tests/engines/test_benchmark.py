@@ -14,14 +14,14 @@ import fedgeom
 from fedgeom.engines import benchmark
 from fedgeom.engines.benchmark import hash_tables, sweep, write_sweep
 from fedgeom.errors import InputError
-from fedgeom.federation.coordinator import Sites
+from fedgeom.federation.coordinator import Coordinator
 from fedgeom.federation.holdout import Holdout, part_rows
 from fedgeom.testing.examples import example_sites
 from tests.unlisted import unlisted
 
-SHORT = {"rounds": 1, "epochs": 1}
+SHORT = {"n_rounds": 1, "epochs": 1}
 ROWS = {
-    "fedavg": [fedgeom.FedAvg(**SHORT, rate=rate) for rate in (30.0, 0.3)],
+    "fedavg": [fedgeom.FedAvg(**SHORT, learning_rate=rate) for rate in (30.0, 0.3)],
     "prox": [fedgeom.FedProx(**SHORT, mu=mu) for mu in (0.1, 1e5)],
     "moments": [fedgeom.Moments()],
 }
@@ -44,7 +44,9 @@ def test_the_better_setting_is_chosen_and_tested_on_rows_that_played_no_part(mon
         return fedgeom.run(method, tables, seed, **options)
 
     monkeypatch.setattr(benchmark, "run", run)
-    found = sweep(ROWS, sites, seeds=(3, 4), settings={"fedavg": [{"rate": 30.0}, {"rate": 0.3}]})
+    found = sweep(
+        ROWS, sites, seeds=(3, 4), settings={"fedavg": [{"learning_rate": 30.0}, {"learning_rate": 0.3}]}
+    )
     for row, seed in [("fedavg", 3), ("prox", 3), ("fedavg", 4), ("prox", 4)]:
         aside = Holdout(0.25)
         learnt = [part_rows(s, fedgeom.FedAvg(holdout=aside), seed, fedgeom.Policy())[0] for s in sites]
@@ -95,7 +97,7 @@ def test_what_is_kept_is_not_run_again(tmp_path, monkeypatch):
 
 
 def test_a_row_whose_settings_all_fail_says_so_and_stops_no_other():
-    alone = [fedgeom.Shrunk(classes=("left", "right"), rounds=rounds, min_sites=99) for rounds in (1, 2)]
+    alone = [fedgeom.Shrunk(classes=("left", "right"), n_rounds=rounds, min_sites=99) for rounds in (1, 2)]
     found = sweep({"shrunk": alone, "moments": [fedgeom.Moments()]}, mixed(), seeds=(0,))
     assert not any(one.chosen for one in found.tried)
     assert [bool(one.failure) for one in found.tested] == [True, False]
@@ -112,7 +114,11 @@ def test_what_is_refused():
         sweep(ROWS, mixed(), holdout=0.9)
 
 
-METHODS = {"moments": fedgeom.Moments(), "local": fedgeom.LocalOnly(rounds=2), "fedavg": fedgeom.FedAvg(rounds=2)}
+METHODS = {
+    "moments": fedgeom.Moments(),
+    "local": fedgeom.LocalOnly(n_rounds=2),
+    "fedavg": fedgeom.FedAvg(n_rounds=2),
+}
 
 
 def compare(methods, sites, **options):
@@ -125,7 +131,7 @@ def compare(methods, sites, **options):
 class Broken(fedgeom.Moments):
     name: ClassVar[str] = "broken"
 
-    def conduct(self, sites: Sites) -> Any:
+    def conduct(self, sites: Coordinator) -> Any:
         raise ZeroDivisionError("of all things")
 
 

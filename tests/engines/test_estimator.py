@@ -20,7 +20,7 @@ HOSPITAL = np.arange(len(y)) % 4
 MOMENTS = fedgeom.Moments(space="euclidean")
 
 
-@parametrize_with_checks([FederatedClassifier(fedgeom.FedAvg(rounds=3))])
+@parametrize_with_checks([FederatedClassifier(fedgeom.FedAvg(n_rounds=3))])
 def test_it_stands_what_scikit_learn_asks_of_its_own(estimator, check):
     check(estimator)
 

@@ -84,7 +84,7 @@ def test_data_are_looked_at_before_anything_is_sent_or_written(tmp_path):
 
 
 def test_a_seed_decides_the_model_and_keys_are_new_each_time():
-    method = fedgeom.FedAvg(rounds=2, batch=4, epochs=1)
+    method = fedgeom.FedAvg(n_rounds=2, batch_size=4, epochs=1)
     first, same, other = (run(method, SITES, seed=seed) for seed in (1, 1, 2))
     assert first.model.to_bytes() == same.model.to_bytes() != other.model.to_bytes()
     assert first.model.to_bytes() == method.plain(SITES, seed=1).model.to_bytes()

@@ -20,7 +20,7 @@ def tables(count: int = 5) -> list[fedgeom.SiteData]:
 
 
 @pytest.mark.parametrize(
-    "method", [fedgeom.Moments(space="euclidean"), fedgeom.FedAvg(rounds=3), fedgeom.LocalOnly()]
+    "method", [fedgeom.Moments(space="euclidean"), fedgeom.FedAvg(n_rounds=3), fedgeom.LocalOnly()]
 )
 def test_the_model_and_the_ledger_are_those_of_one_process(method: fedgeom.Method) -> None:
     one, several = (fedgeom.run(method, tables(), n_jobs=jobs) for jobs in (1, 3))
@@ -33,7 +33,7 @@ def test_the_model_and_the_ledger_are_those_of_one_process(method: fedgeom.Metho
 
 
 def test_a_run_that_was_interrupted_goes_on_with_workers(tmp_path) -> None:  # type: ignore[no-untyped-def]
-    method, questions = fedgeom.FedAvg(rounds=4), []
+    method, questions = fedgeom.FedAvg(n_rounds=4), []
 
     def stop(site: str, request: bytes) -> None:
         questions.append(site)

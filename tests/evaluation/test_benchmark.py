@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
-from fedgeom.evaluation.benchmark import Entry, Sweep, best, method_rows, recommendation, rival_rows
+from fedgeom.evaluation.benchmark import MethodResult, Sweep, best, method_rows, recommendation, rival_rows
 from fedgeom.evaluation.evaluation import Evaluation, evaluate
 from fedgeom.protocols.evaluation import Counts, Tally
 
@@ -25,7 +25,7 @@ def figures(right: int, rows: int = 1000, alone: int = 500) -> Evaluation:
 
 def comparison(found: dict[str, list[int]], **options: int) -> Sweep:
     entries = [
-        Entry(row=name, seed=seed, evaluation=figures(right, **options), sent=100 * (at + 1), seconds=1.0)
+        MethodResult(row=name, seed=seed, evaluation=figures(right, **options), sent=100 * (at + 1), seconds=1.0)
         for at, (name, values) in enumerate(found.items())
         for seed, right in enumerate(values)
     ]
@@ -34,7 +34,7 @@ def comparison(found: dict[str, list[int]], **options: int) -> Sweep:
 
 def test_the_best_is_first_and_failures_are_last_with_their_reason():
     found = comparison({"a": [700], "b": [900]})
-    failed = [*found.entries, Entry(row="c", seed=0, failure="no such luck")]
+    failed = [*found.entries, MethodResult(row="c", seed=0, failure="no such luck")]
     rows = method_rows(msgspec.structs.replace(found, entries=failed))
     assert [(row.name, row.failure) for row in rows] == [("b", ""), ("a", ""), ("c", "no such luck")]
     assert rows[0].figures["balanced_accuracy"].value == 0.9
@@ -95,7 +95,7 @@ def test_sites_that_train_for_themselves_are_not_what_is_recommended():
 
 
 def test_nothing_came_through():
-    assert recommendation(Sweep(share=0.25, entries=[Entry(row="a", seed=0, failure="x")])).startswith("No")
+    assert recommendation(Sweep(share=0.25, entries=[MethodResult(row="a", seed=0, failure="x")])).startswith("No")
 
 
 def test_for_notebooks():
@@ -105,12 +105,12 @@ def test_for_notebooks():
     assert own.seed.tolist() == [0, 1]
 
 
-def entries(*right: int) -> list[Entry]:
+def entries(*right: int) -> list[MethodResult]:
     return comparison({"a": list(right)}).entries
 
 
 def test_the_first_of_the_best_and_none_where_all_failed():
-    failed = Entry(row="a", seed=0, failure="gone")
+    failed = MethodResult(row="a", seed=0, failure="gone")
     some = entries(700, 900, 900)
     assert best(some, "accuracy") == 1
     assert best([failed, *some], "accuracy") == 2
@@ -124,7 +124,7 @@ def test_figures_by_setting_and_lines():
         for at, one in enumerate(entries(700, 900))
     )
     tested = msgspec.structs.replace(high, stage="tested")
-    settings = {"a": [{"rate": 1}, {"rate": 2}]}
+    settings = {"a": [{"learning_rate": 1}, {"learning_rate": 2}]}
     swept = Sweep(share=0.25, by="accuracy", settings=settings, entries=[low, high, tested])
     assert (swept.tried, swept.tested) == ([low, high], [tested])
     assert (low.title, high.title, tested.title) == ("a, setting 1", "a, setting 2", "a")

@@ -104,7 +104,7 @@ def test_without_a_holdout_there_are_no_figures():
 
 def test_limits_are_those_of_the_rows_that_are_learnt_from():
     """XCLP over pairs would be refused with all rows, and not with those that are left."""
-    sites, method = example_sites(rows=80), fedgeom.XCLP(bits=512, hamming="ot")
+    sites, method = example_sites(rows=80), fedgeom.XCLP(hash_bits=512, hamming="ot")
     policy = fedgeom.Policy(max_message_bytes=8 * 2**20)
     with pytest.raises(fedgeom.InputError, match="max_message_bytes"):
         fedgeom.run(method, sites, policy=policy)
@@ -129,7 +129,7 @@ def test_names_matched_wrongly_cost_pooled_rows_what_they_cost_the_federation():
     assert matched_tally(method, run.model, parts, {}) is None
 
 
-@pytest.mark.parametrize("method", [fedgeom.FedPer(rounds=2), fedgeom.LocalOnly()], ids=lambda one: one.name)
+@pytest.mark.parametrize("method", [fedgeom.FedPer(n_rounds=2), fedgeom.LocalOnly()], ids=lambda one: one.name)
 def test_it_is_said_where_there_is_no_joint_model_to_score(method):
     """The row was missing without a word."""
     run = fedgeom.run(method, example_sites(rows=40), holdout=0.25)
@@ -143,9 +143,9 @@ def test_the_consensus_of_clusters_is_scored_at_all_sites():
     pytest.importorskip("gudhi")
     sites = concepts()
     settings = {
-        "rounds": 4,
-        "points": 20,
-        "clusters": 2,
+        "n_rounds": 4,
+        "n_points": 20,
+        "n_clusters": 2,
         "cluster_by": "updates",
         "secure": False,
         "trust": "none",

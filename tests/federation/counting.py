@@ -11,7 +11,7 @@ import numpy as np
 from fedgeom.data.sites import SiteData
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.errors import InputError, ProtocolError
-from fedgeom.federation.coordinator import Sites
+from fedgeom.federation.coordinator import Coordinator
 from fedgeom.federation.messages import Message, Question
 from fedgeom.federation.method import Method
 from fedgeom.federation.site import Memory, Site, answers
@@ -56,7 +56,7 @@ class Counting(Method):
     site: ClassVar[type[Site[Any]]] = CountingSite
 
 
-def make(n: int = 3, **options: object) -> tuple[Sites, EmbeddedEngine]:
+def make(n: int = 3, **options: object) -> tuple[Coordinator, EmbeddedEngine]:
     data = [SiteData(f"s{i}", np.full((2, 1), 12345.0 + i), np.zeros(2)) for i in range(n)]
     engine = EmbeddedEngine(Counting(), data, **options)  # type: ignore[arg-type]
-    return Sites(engine, run=RUN, method="counting"), engine
+    return Coordinator(engine, run=RUN, method="counting"), engine

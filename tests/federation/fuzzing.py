@@ -21,14 +21,14 @@ from fedgeom.data.sites import SiteData
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.engines.run import change_of, update_method
 from fedgeom.errors import DecodeError
-from fedgeom.federation.coordinator import Sites
+from fedgeom.federation.coordinator import Coordinator
 from fedgeom.federation.messages import VERSION, Message, Question, decode, encode, pack_body, unpack
 from fedgeom.federation.method import Method
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.runner import SiteRunner
 from fedgeom.methods.iterative import GroupMedian
 from fedgeom.methods.ridge.image_features import Conv
-from fedgeom.methods.ridge_update.method import RidgeUpdate
+from fedgeom.methods.ridge.update import RidgeUpdate
 from fedgeom.protocols.secure_sum.messages import SumQuestion, hash_question
 from fedgeom.testing.examples import twins
 from tests.protocols.naming import Naming
@@ -76,7 +76,7 @@ def sites_for(method: Method) -> list[SiteData]:
         return change_of(small_sites(), [])
     if method.preparing:
         return raw_sites(3 if len(method.preparing) > 1 else 40)
-    return small_sites(3 if getattr(method, "share", 1.0) == 1.0 else 6)
+    return small_sites(3 if getattr(method, "participation", 1.0) == 1.0 else 6)
 
 
 def raw_sites(columns: int) -> list[SiteData]:
@@ -103,13 +103,13 @@ def record(method: Method, sites: list[SiteData] | None = None, policy: Policy |
 
     for name, runner in engine.runners.items():
         runner.answer = functools.partial(listen, name)  # type: ignore[method-assign]
-    conversation = Sites(engine, run=RUN, method=method.name, roster=engine.roster)
+    conversation = Coordinator(engine, run=RUN, method=method.name, roster=engine.roster)
     model = method.conduct(conversation)
     if conversation.last_step is not None:
         conversation.last_step(model)
     for runner in engine.runners.values():
         del runner.answer  # type: ignore[method-assign]
-        runner.stumble = _fail  # type: ignore[method-assign]
+        runner.fail = _fail  # type: ignore[method-assign]
     return kept
 
 
@@ -133,16 +133,16 @@ SPOILT: tuple[Method, ...] = (
     fedgeom.Moments(holdout=0.25),
     fedgeom.Ridge(
         personal=True,
-        features=["linear", Conv(filters=3, patch=2, padding=1, pools=1, means=0, rounds=1, min_cell=1)],
+        features=["linear", Conv(n_filters=3, patch_size=2, padding=1, pools=1, means=0, n_rounds=1, min_cell=1)],
         shape=(2, 1, 1),
     ),
     updating(),
     fedgeom.Moments(classes=("no", "yes"), holdout=0.25, privacy=fedgeom.DP(epsilon=1, clip=1)),
     fedgeom.Ridge(classes=("no", "yes"), privacy=fedgeom.DP(epsilon=1, clip=1)),
     fedgeom.FedAvg(
-        rounds=1,
+        n_rounds=1,
         steps=1,
-        batch=None,
+        batch_size=None,
         scale="none",
         classes=("no", "yes"),
         privacy=fedgeom.DP(epsilon=1, clip=1),
@@ -151,36 +151,40 @@ SPOILT: tuple[Method, ...] = (
         prepare=[
             {"name": "one-hot", "columns": ["b"], "min_rows": 2},
             {"name": "impute", "bits": 12},
-            {"name": "select-variable", "count": 2, "flavor": "sites"},
+            {"name": "select-variable", "n_columns": 2, "flavor": "sites"},
             "scale",
-            {"name": "pca", "components": 1},
+            {"name": "pca", "n_components": 1},
         ]
     ),
-    fedgeom.Moments(prepare=[{"name": "pca", "components": 1, "exact_columns": 1}], space="euclidean"),
-    fedgeom.XCLP(bits=64, hamming="bfv" if importlib.util.find_spec("seal") else "ot"),
-    fedgeom.XCLP(graph="anchors", anchors=4, rounds=2, min_cell=1, confidence="code"),
+    fedgeom.Moments(prepare=[{"name": "pca", "n_components": 1, "exact_columns": 1}], space="euclidean"),
+    fedgeom.XCLP(hash_bits=64, hamming="bfv" if importlib.util.find_spec("seal") else "ot"),
+    fedgeom.XCLP(graph="anchors", n_anchors=4, n_rounds=2, min_cell=1, confidence="code"),
     fedgeom.XCLPTraining(
-        rounds=2, warm=1, steps=1, labels={"name": "xclp", "anchors": 4, "steps": 1, "min_cell": 1}
+        n_rounds=2, warmup_rounds=1, steps=1, labels={"name": "xclp", "n_anchors": 4, "steps": 1, "min_cell": 1}
     ),
     fedgeom.XCLPTraining(
-        rounds=3,
-        warm=1,
+        n_rounds=3,
+        warmup_rounds=1,
         steps=1,
-        validation=0.25,
-        labels={"name": "xclp", "anchors": 4, "steps": 1, "min_cell": 1},
+        validation_fraction=0.25,
+        labels={"name": "xclp", "n_anchors": 4, "steps": 1, "min_cell": 1},
     ),
-    fedgeom.Scaffold(rounds=2, steps=2, share=0.5),
-    fedgeom.FedAvg(rounds=1, steps=2, secure=False),
-    fedgeom.FedAvg(rounds=1, steps=2, scale="none"),
-    fedgeom.Shrunk(rounds=2, folds=2),
+    fedgeom.Scaffold(n_rounds=2, steps=2, participation=0.5),
+    fedgeom.FedAvg(n_rounds=1, steps=2, secure=False),
+    fedgeom.FedAvg(n_rounds=1, steps=2, scale="none"),
+    fedgeom.Shrunk(n_rounds=2, n_folds=2),
     *(
-        [fedgeom.HyperFed(rounds=1, steps=2, network=None, head="linear", loss="cross-entropy")]
+        [fedgeom.HyperFed(n_rounds=1, steps=2, network=None, head="linear", loss="cross-entropy")]
         if importlib.util.find_spec("seal")
         else []
     ),
     *(
-        fedgeom.PTopoFL(**{"rounds": 1, "steps": 2, "clusters": 1} | changes)
-        for changes in ({}, {"epsilon": 1.0}, {"rounds": 2, "described": "activations", "first_described": 1})
+        fedgeom.PTopoFL(**{"n_rounds": 1, "steps": 2, "n_clusters": 1} | changes)
+        for changes in (
+            {},
+            {"epsilon": 1.0},
+            {"n_rounds": 2, "descriptor_input": "activations", "first_descriptor_round": 1},
+        )
         if importlib.util.find_spec("gudhi")
     ),
 )
@@ -199,11 +203,11 @@ def record_groups() -> list[Exchange]:
     """Keep what the first site says where sites are drawn into groups."""
     rng, y = np.random.default_rng(0), np.repeat(["no", "yes"], 6)
     sites = [SiteData(f"s{at}", 0.3 * rng.uniform(size=(12, 2)), y) for at in range(9)]
-    groups = GroupMedian(groups=3)
+    groups = GroupMedian(n_groups=3)
     methods: tuple[Method, ...] = (
         fedgeom.Moments(aggregation=groups),
-        fedgeom.FedAvg(rounds=1, steps=2, aggregation=groups),
-        fedgeom.FedAvg(rounds=1, steps=2, aggregation=groups, scale="none"),
+        fedgeom.FedAvg(n_rounds=1, steps=2, aggregation=groups),
+        fedgeom.FedAvg(n_rounds=1, steps=2, aggregation=groups, scale="none"),
     )
     kept = [exchange for method in methods for exchange in record(method, sites)]
     return [exchange for exchange in kept if exchange.runner.identity.name == "s0"]

@@ -13,7 +13,8 @@ import pytest
 import fedgeom
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import ProtocolError
-from fedgeom.federation.approval import (
+from fedgeom.federation.messages import Message, Refusal, Waiting, decode, unpack
+from fedgeom.federation.policy import (
     REVOKED,
     ApproveAny,
     Invitation,
@@ -24,7 +25,6 @@ from fedgeom.federation.approval import (
     job_terms,
     release_series,
 )
-from fedgeom.federation.messages import Message, Refusal, Waiting, decode, unpack
 from fedgeom.federation.runner import SiteRunner
 from fedgeom.protocols.site import SecureMemory
 from fedgeom.testing.examples import example_sites
@@ -104,7 +104,7 @@ class Steward:
 
 @pytest.fixture(scope="module")
 def held() -> Rehearsal:
-    return Rehearsal(fedgeom.Moments(), example_sites(), seed=4).hold()
+    return Rehearsal(fedgeom.Moments(), example_sites(), seed=4).conduct()
 
 
 def runner_of(held: Rehearsal, steward: Steward, data: Callable[[], SiteData] | None = None) -> SiteRunner:

@@ -15,10 +15,10 @@ import fedgeom
 from fedgeom.data.sites import SiteData
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.errors import InputError
-from fedgeom.federation.coordinator import Sites
+from fedgeom.federation.coordinator import Coordinator
 from fedgeom.federation.messages import decode, pack, unpack
 from fedgeom.federation.policy import Policy, StrictPolicy
-from fedgeom.methods.iterative.setup import Begin
+from fedgeom.methods.iterative.setup import BeginTraining
 from fedgeom.protocols.join.messages import Hello
 from tests.federation import fuzzing, worst
 from tests.federation.fuzzing import RUN, SPOILT, Exchange
@@ -97,7 +97,7 @@ def joined(method, columns: int):
 
     engine.runners["a"].answer = listen  # type: ignore[method-assign]
     with contextlib.suppress(InputError):  # a sum of classes that nobody has makes no model
-        method.conduct(Sites(engine, run=RUN, method=method.name, roster=engine.roster))
+        method.conduct(Coordinator(engine, run=RUN, method=method.name, roster=engine.roster))
     return worst.strict(engine.runners["a"], SMALL), heard
 
 
@@ -123,14 +123,14 @@ def test_moments_of_many_classes_over_many_columns_are_not_computed():
 
 
 def test_a_model_of_many_classes_and_columns_is_not_begun():
-    runner, heard = joined(fedgeom.FedAvg(rounds=1, steps=1), 200)
-    cost = ask(runner, heard, "train.begin", Begin, classes=MANY)
+    runner, heard = joined(fedgeom.FedAvg(n_rounds=1, steps=1), 200)
+    cost = ask(runner, heard, "train.begin", BeginTraining, classes=MANY)
     assert "max_message_bytes = 1,048,576" in cost.said
     assert cost.megabytes < 8
 
 
 def test_hessians_over_many_columns_are_not_added_up():
-    method = fedgeom.Shrunk(rounds=1, folds=2)
+    method = fedgeom.Shrunk(n_rounds=1, n_folds=2)
     runner, heard = joined(method, 60)
     cost = worst.spend(runner, *heard["shrunk.terms"])
     assert cost.said == "sum.masked"
@@ -141,11 +141,11 @@ def test_hessians_over_many_columns_are_not_added_up():
 
 
 def test_anchors_are_tied_and_cells_summed_only_as_far_as_the_answer_may_be_sent():
-    runner, heard = joined(fedgeom.XCLP(graph="anchors", anchors=100_000, rounds=1, min_cell=1), 3)
+    runner, heard = joined(fedgeom.XCLP(graph="anchors", n_anchors=100_000, n_rounds=1, min_cell=1), 3)
     cost = worst.spend(runner, *heard["xclp.cell-counts"])
     assert "the answer would have 1,600,000 bytes" in cost.said
     assert cost.megabytes < 8
-    runner, heard = joined(fedgeom.XCLP(graph="anchors", anchors=60, rounds=3, min_cell=1), 3)
+    runner, heard = joined(fedgeom.XCLP(graph="anchors", n_anchors=60, n_rounds=3, min_cell=1), 3)
     request, memory = heard["xclp.codes"]
     tight = worst.strict(runner, Policy(max_message_bytes=len(request) + 10))
     assert "max_message_bytes" in worst.spend(tight, request, memory).said
@@ -162,10 +162,10 @@ def test_the_shape_of_so_many_points_that_memory_would_run_short_is_not_describe
         hello = Hello(rounds=planned, terms=method.terms(), participants=("a", "b", "c"))
         return worst.spend(runner, pack(RUN, "ptopofl", hello), None).said
 
-    many = fedgeom.PTopoFL(rounds=1, steps=1, points=10_000)
+    many = fedgeom.PTopoFL(n_rounds=1, steps=1, n_points=10_000)
     assert invite(permissive, many) == "join.keys"
     assert "max_memory_mb = 8192, of which one question may take" in invite(real, many)
-    assert "max_memory_mb" not in invite(real, fedgeom.PTopoFL(rounds=1, steps=1))
+    assert "max_memory_mb" not in invite(real, fedgeom.PTopoFL(n_rounds=1, steps=1))
 
 
 def test_an_answer_that_is_larger_than_allowed_after_all_is_not_sent_and_the_site_leaves(caplog):

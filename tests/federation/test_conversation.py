@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fedgeom.errors import TooFewSitesError
-from fedgeom.federation.coordinator import Answers, Event, Lost, Sites
+from fedgeom.federation.coordinator import Answers, Coordinator, Event, Lost
 from fedgeom.federation.messages import encode, pack, pack_body
 from tests.federation.counting import OTHER_RUN, RUN, Count, Number, make
 
@@ -135,7 +135,7 @@ class Faulty:
     ],
 )
 def test_a_bad_answer_is_a_missing_answer(reply: bytes) -> None:
-    sites = Sites(Faulty(reply), run=RUN, method="counting")
+    sites = Coordinator(Faulty(reply), run=RUN, method="counting")
     came = sites.ask(Count(), expect=Number)
     assert not came
     assert came.missing["s0"]
@@ -172,7 +172,7 @@ def test_every_step_is_timed() -> None:
 def test_who_may_take_part_are_those_whom_the_engine_reaches_unless_said_otherwise() -> None:
     sites, engine = make()
     assert sites.participants == ("s0", "s1", "s2")
-    assert Sites(engine, run=RUN, method="counting", participants=["z", "s0"]).participants == ("s0", "z")
+    assert Coordinator(engine, run=RUN, method="counting", participants=["z", "s0"]).participants == ("s0", "z")
 
 
 def test_those_who_listen_hear_who_waits() -> None:

@@ -26,11 +26,11 @@ from fedgeom.crypto.neighbours import COMPLETE_UP_TO
 from fedgeom.engines.check import check_aligned
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.errors import DecodeError, FedgeomError, TooFewSitesError
-from fedgeom.federation.coordinator import Lost, Sites
+from fedgeom.federation.coordinator import Coordinator, Lost
 from fedgeom.federation.messages import Array, Message, Refusal, decode, encode, pack, read_answer, unpack
 from fedgeom.federation.method import METHODS, Method
 from fedgeom.federation.policy import Policy
-from fedgeom.methods.ridge_update.method import RidgeUpdate
+from fedgeom.methods.ridge.update import RidgeUpdate
 from fedgeom.protocols.secure_sum.messages import SumQuestion, hash_question
 from fedgeom.protocols.site import OWN_RULES
 from tests.federation.fuzzing import (
@@ -72,9 +72,9 @@ def kinds_of_questions() -> set[str]:
 
 
 TOLD_ONCE = {
-    "ellipses.learn", "ellipses.tree", "hulls.learn", "model.take", "names.seal",
+    "ellipses.take-model", "ellipses.tree", "hulls.take-model", "model.take", "names.seal",
     "xclp.collect", "xclp.read-model", "xclp.weigh",
-    "train.begin", "train.open", "train.finish", "shrunk.settle", "ridge.solution", "hyperfed.compare",
+    "train.begin", "train.open", "train.finish", "shrunk.take-evidence", "ridge.solution", "hyperfed.compare",
     "semi.embed", "prepare.seal", "topo.describe.activations",
 }  # fmt: skip
 """What a coordinator makes of sums and tells the sites: another thing is told once as well as the true one, and then
@@ -98,11 +98,11 @@ def close(exchange: Exchange, data: bytes) -> bool:
         return (set(told.members), told.hide) == (set(true.members), true.hide)
     if kind.kind == "xclp.begin":  # how many rows the others have a site cannot know
         return told.hashing == true.hashing and set(told.partners) <= set(true.partners)
-    if kind.kind == "xclp.pass":  # fewer letters: a partner was lost
+    if kind.kind == "xclp.relay":  # fewer letters: a partner was lost
         return told.hashing == true.hashing and (
             told.letters.items() <= true.letters.items() and (told.number == true.number or not told.letters)
         )
-    if kind.kind == "hyperfed.pass":
+    if kind.kind == "hyperfed.relay":
         return told.letters.items() <= true.letters.items() and (
             (told.round, told.number) == (true.round, true.number) or not told.letters
         )
@@ -243,7 +243,7 @@ class Replay:
 def check_coordinator(exchange: Exchange, data: bytes) -> str:
     """Answer a question with spoilt bytes; return how the coordinator took it."""
     question = exchange.question
-    sites = Sites(Replay(data), run=RUN, method=exchange.runner.method.name)
+    sites = Coordinator(Replay(data), run=RUN, method=exchange.runner.method.name)
     asked = decode(unpack(exchange.request).body, question)
     with no_longer_than(SECONDS):
         answers = sites.ask(asked, expect=question.answer)
@@ -318,7 +318,7 @@ def test_the_same_question_gets_the_same_answer_and_changes_nothing_more() -> No
 
 
 OVER = (
-    "xclp.begin", "xclp.pass", "xclp.cell-counts", "xclp.cell-sums", "train.masked", "shrunk.terms", "ridge.patches",
+    "xclp.begin", "xclp.relay", "xclp.cell-counts", "xclp.cell-sums", "train.masked", "shrunk.terms", "ridge.patches",
     "ridge.patch-counts", "ridge.clusters", "prepare.cells", "prepare.bins", "prepare.ranks", "prepare.moments",
     "prepare.products", "prepare.directions",
 )  # fmt: skip
@@ -407,7 +407,7 @@ def test_a_run_with_one_spoilt_answer_ends_in_a_model_or_an_error_of_ours(
 ) -> None:
     engine = EmbeddedEngine(method, sites_for(method))
     engine.deliver = spoiling(random.Random(seed), at)(engine.deliver)  # type: ignore[method-assign]
-    sites = Sites(engine, run=RUN, method=method.name, roster=engine.roster)
+    sites = Coordinator(engine, run=RUN, method=method.name, roster=engine.roster)
     try:
         with no_longer_than(60):
             model = method.conduct(sites)

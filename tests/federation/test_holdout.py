@@ -13,9 +13,8 @@ import pytest
 import fedgeom
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
-from fedgeom.federation.approval import hash_terms, job_terms
 from fedgeom.federation.holdout import Holdout, part_rows
-from fedgeom.federation.policy import Policy
+from fedgeom.federation.policy import Policy, hash_terms, job_terms
 
 
 def table(name: str = "north", rows: int = 40) -> SiteData:

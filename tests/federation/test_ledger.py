@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedgeom.errors import InputError
-from fedgeom.federation.ledger import Entry, Ledger
+from fedgeom.federation.ledger import Ledger, LedgerEntry
 from tests.federation.test_frames import without_pandas
 from tests.tiers import examples
 
 
-def entry(step: int, site: str, size: int = 10, kind: str = "k", reveals: str = "nothing") -> Entry:
-    return Entry(step=step, site=site, kind=kind, bytes=size, received=5, reveals=reveals)
+def entry(step: int, site: str, size: int = 10, kind: str = "k", reveals: str = "nothing") -> LedgerEntry:
+    return LedgerEntry(step=step, site=site, kind=kind, bytes=size, received=5, reveals=reveals)
 
 
 def some() -> Ledger:

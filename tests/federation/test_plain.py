@@ -16,7 +16,7 @@ from fedgeom.federation.privacy import DP
 from fedgeom.federation.runner import SiteRunner
 from fedgeom.federation.site import SiteIdentity
 from fedgeom.methods.catalogue import read_model
-from fedgeom.methods.moments.messages import SumMoments
+from fedgeom.methods.moments.messages import SumClassMoments
 from tests.methods.hulls.drawing import blobs
 
 MOMENTS = fedgeom.Moments(space="euclidean")
@@ -44,8 +44,8 @@ def test_what_a_site_adds_to_a_sum_is_there_to_be_read(monkeypatch: pytest.Monke
 
     def listening(self: OpenSites, asked: dict[str, Question], expect: type) -> object:
         for name, reply in answer(self, asked, expect):
-            if isinstance(asked[name], SumMoments):
-                added[name] = reply.vector.numpy().view(np.int64) / 2.0**SumMoments.fraction_bits  # type: ignore[union-attr]
+            if isinstance(asked[name], SumClassMoments):
+                added[name] = reply.vector.numpy().view(np.int64) / 2.0**SumClassMoments.fraction_bits  # type: ignore[union-attr]
             yield name, reply
 
     monkeypatch.setattr(OpenSites, "_exchange", listening)
@@ -83,15 +83,15 @@ def test_one_site_will_do_and_one_name_only_once() -> None:
     "method",
     [
         fedgeom.Ellipses(),
-        fedgeom.FedAvg(rounds=2),
-        fedgeom.HyperFed(rounds=2),
+        fedgeom.FedAvg(n_rounds=2),
+        fedgeom.HyperFed(n_rounds=2),
         fedgeom.Hulls(),
-        fedgeom.PTopoFL(rounds=2),
+        fedgeom.PTopoFL(n_rounds=2),
         fedgeom.Ridge(),
-        fedgeom.Shrunk(rounds=2),
+        fedgeom.Shrunk(n_rounds=2),
         fedgeom.XCLP(),
-        fedgeom.XCLP(graph="pairs", bits=64),
-        fedgeom.XCLPTraining(rounds=2),
+        fedgeom.XCLP(graph="pairs", hash_bits=64),
+        fedgeom.XCLPTraining(n_rounds=2),
     ],
     ids=lambda one: one.name,
 )
@@ -104,7 +104,7 @@ def test_one_site_will_do_for_every_method(method: Method) -> None:
 
 
 def test_it_follows_from_the_seed_and_the_order_of_sites_plays_no_part() -> None:
-    method, sites = fedgeom.FedAvg(rounds=2, batch=4), blobs(3, 2)
+    method, sites = fedgeom.FedAvg(n_rounds=2, batch_size=4), blobs(3, 2)
     first, again, other = (method.plain(sites, seed).model.to_bytes() for seed in (1, 1, 2))
     assert first == again == method.plain(sites[::-1], 1).model.to_bytes()
     assert first != other
@@ -121,7 +121,7 @@ def test_what_is_wrong_with_a_table_is_said_and_noise_is_not_added() -> None:
 
 def test_models_on_the_way_are_told() -> None:
     kept = {}
-    method = fedgeom.FedAvg(rounds=3, prepare=["scale"])
+    method = fedgeom.FedAvg(n_rounds=3, prepare=["scale"])
     last = method.plain(blobs(3, 2), keep=kept.__setitem__).model
     assert list(kept) == ["rounds/0001", "rounds/0002", "rounds/0003"]
     assert read_model(kept["rounds/0003"]).to_bytes() == last.to_bytes()

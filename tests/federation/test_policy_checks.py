@@ -15,15 +15,15 @@ def test_a_simulations_policy_refuses_nothing() -> None:
     for name, method in METHODS.items():
         if method.__module__.startswith("fedgeom."):
             assert reasons_against(Policy(), method()) == [], name
-    wild = fedgeom.FedAvg(secure=False, batch=1, steps=1, rounds=500)
+    wild = fedgeom.FedAvg(secure=False, batch_size=1, steps=1, n_rounds=500)
     assert reasons_against(Policy(), wild) == []
     check_settings(Policy(), wild, site="ulm")
 
 
 def test_every_reason_is_said_at_once() -> None:
-    wild = fedgeom.FedAvg(secure=False, batch=1, steps=1, rounds=500)
+    wild = fedgeom.FedAvg(secure=False, batch_size=1, steps=1, n_rounds=500)
     said = reasons_against(StrictPolicy(), wild)
-    assert [why.split(",")[0] for why in said] == ["secure_only = true", "max_rounds = 200", "min_batch = 8"]
+    assert [why.split(",")[0] for why in said] == ["secure_only = true", "max_rounds = 200", "min_batch_size = 8"]
     with pytest.raises(
         ProtocolError, match=r"the policy of 'ulm' does not allow.*secure_only.*max_rounds.*min_batch"
     ):
@@ -50,11 +50,11 @@ def test_settings_say_what_they_show_of_one_site() -> None:
 
 def test_a_batch_is_looked_at_where_steps_are_taken() -> None:
     assert (
-        fedgeom.FedAvg(batch=None).rows_per_step is None
+        fedgeom.FedAvg(batch_size=None).rows_per_step is None
     )  # all rows: whether these are enough is the data's affair
-    assert fedgeom.FedAvg(batch=2, solver="exact").rows_per_step is None
-    assert fedgeom.FedAvg(batch=2).rows_per_step == 2
-    assert reasons_against(Policy(min_batch=2), fedgeom.FedAvg(batch=2)) == []
+    assert fedgeom.FedAvg(batch_size=2, solver="exact").rows_per_step is None
+    assert fedgeom.FedAvg(batch_size=2).rows_per_step == 2
+    assert reasons_against(Policy(min_batch_size=2), fedgeom.FedAvg(batch_size=2)) == []
 
 
 def test_features_are_bounded_by_what_the_terms_allow() -> None:

@@ -46,7 +46,7 @@ def test_a_sum_of_another_length_is_refused_and_nothing_is_finished_early():
 
 
 def test_sums_that_are_not_needed_are_passed_over():
-    steps = (LogCounts(target=1.0), PCA(2))
+    steps = (LogCounts(target_sum=1.0), PCA(2))
     fitting = Fitting(steps, Columns(width=3), 0, (1, 1), 3, [])
     assert planned_sums(steps, private=False)[:2] == ["moments", "products"]
     assert fitting.planned() == 0

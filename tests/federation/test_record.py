@@ -13,7 +13,7 @@ import pytest
 
 from fedgeom.errors import InputError
 from fedgeom.federation.coordinator import Event
-from fedgeom.federation.ledger import Entry
+from fedgeom.federation.ledger import LedgerEntry
 from fedgeom.federation.record import (
     FORMAT,
     RunRecord,
@@ -28,7 +28,7 @@ from fedgeom.federation.record import (
 )
 
 CONFIG: dict[str, Any] = {"method": "some", "parameters": {"a": np.float64(0.5), "b": None}, "seed": 3}
-ENTRY = Entry(step=1, site="a", kind="k", bytes=10, received=5, reveals="nothing")
+ENTRY = LedgerEntry(step=1, site="a", kind="k", bytes=10, received=5, reveals="nothing")
 
 
 def written(folder: Path) -> RunRecord:

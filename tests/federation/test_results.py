@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fedgeom.data.sites import SiteData
-from fedgeom.federation.ledger import Entry, Ledger
+from fedgeom.federation.ledger import Ledger, LedgerEntry
 from fedgeom.federation.results import Run, RunWarning, lost_sites
 from tests.federation.test_frames import without_pandas
 
@@ -21,7 +21,7 @@ class Thing:
 def some(**changes: Any) -> Run:
     fields: dict[str, Any] = {
         "model": Thing(),
-        "ledger": Ledger([Entry(step=1, site="a", kind="k", bytes=1500, received=5, reveals="nothing")]),
+        "ledger": Ledger([LedgerEntry(step=1, site="a", kind="k", bytes=1500, received=5, reveals="nothing")]),
         "metrics": {"loss": [0.5, 0.25], "sites": 2, "fits": {"a": 1.0, "b": 0.5}},
         "sites": [SiteData(name, np.zeros((600, 1)), np.zeros(600)) for name in "ab"],
         "local": {"a": {"labels": ["x", ""], "confidences": [1.0, 0.0], "rows": 2}, "b": {"model": np.zeros(2)}},

@@ -11,7 +11,7 @@ import pytest
 
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.errors import TooFewSitesError
-from fedgeom.federation.coordinator import Event, Sites
+from fedgeom.federation.coordinator import Coordinator, Event
 from fedgeom.federation.messages import unpack
 from fedgeom.federation.method import Method
 from fedgeom.federation.record import RunRecord, read_folder, read_status
@@ -20,10 +20,12 @@ from tests.protocols.naming import NamesModel, Naming, named_sites
 from tests.protocols.summing import killer
 
 
-def held(method: Method, engine: EmbeddedEngine, record: Path | None = None, **options: Any) -> tuple[Any, Sites]:
+def held(
+    method: Method, engine: EmbeddedEngine, record: Path | None = None, **options: Any
+) -> tuple[Any, Coordinator]:
     log = None if record is None else RunRecord(record, {"method": method.name}, resume=record.exists())
     session = Session(method, options.pop("run", os.urandom(32)), 5, engine.roster, log, **options)
-    found = session.hold(engine)
+    found = session.conduct(engine)
     session.close()
     return found
 
@@ -74,7 +76,7 @@ class Failing(Naming):
 
     error: BaseException
 
-    def conduct(self, sites: Sites) -> NamesModel:
+    def conduct(self, sites: Coordinator) -> NamesModel:
         super().conduct(sites)
         raise self.error
 
@@ -107,7 +109,7 @@ def test_a_model_that_cannot_be_written_is_a_failure(tmp_path: Path) -> None:
             raise OSError("no space left")
 
     class Unwritable(Naming):
-        def conduct(self, sites: Sites) -> NamesModel:
+        def conduct(self, sites: Coordinator) -> NamesModel:
             return Heavy(super().conduct(sites).names, np.eye(2))
 
     method = Unwritable()
@@ -148,7 +150,7 @@ def test_a_site_whose_answer_was_useless_is_asked_again_when_the_run_goes_on(tmp
     options: dict[str, Any] = {"run": os.urandom(32), "transcript": tmp_path / "t.bin"}
     wrong = Session(method, options["run"], 0, roster | {"s0001": bytes(32)}, None, options["transcript"])
     with pytest.raises(TooFewSitesError, match="was it admitted with another key"):
-        wrong.hold(engine)
+        wrong.conduct(engine)
     right = Session(method, options["run"], 0, roster, None, options["transcript"])
-    _, sites = right.hold(engine)
+    _, sites = right.conduct(engine)
     assert not sites.lost

@@ -10,10 +10,9 @@ import pytest
 import fedgeom
 from fedgeom.crypto.keys import Identity, Roster
 from fedgeom.data.sites import SiteData
-from fedgeom.federation.novelty import Known
+from fedgeom.federation.novelty import KnownRows, describing, own_model_file
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.site import SiteIdentity
-from fedgeom.federation.site_models import describing, own_model_file
 from tests.federation.counting import Counted, Counting, CountingSite
 from tests.federation.test_model import LINE
 
@@ -21,11 +20,11 @@ METHODS = {
     "moments": fedgeom.Moments(space="euclidean"),
     "centroids": fedgeom.Moments(space="euclidean", rule="centroid"),
     "hulls": fedgeom.Hulls(embedding="discriminant"),
-    "personal": fedgeom.Ditto(rounds=2),
-    "shrunk": fedgeom.Shrunk(rounds=2),
-    "ptopofl": fedgeom.PTopoFL(rounds=2, points=20),
-    "anchors": fedgeom.XCLP(graph="anchors", anchors=40, bits=256),
-    "pairs": fedgeom.XCLP(bits=1024, hidden_projection=False),
+    "personal": fedgeom.Ditto(n_rounds=2),
+    "shrunk": fedgeom.Shrunk(n_rounds=2),
+    "ptopofl": fedgeom.PTopoFL(n_rounds=2, n_points=20),
+    "anchors": fedgeom.XCLP(graph="anchors", n_anchors=40, hash_bits=256),
+    "pairs": fedgeom.XCLP(hash_bits=1024, hidden_projection=False),
 }
 
 
@@ -47,7 +46,7 @@ def test_few_rows_or_rows_that_cannot_be_used_leave_the_model_as_it_is() -> None
     assert describing(LINE, few) is LINE
     unlabelled = SiteData("s", rows, ["a"] * 12 + [""] * 18)
     known = describing(LINE, unlabelled).known
-    assert isinstance(known, Known)
+    assert isinstance(known, KnownRows)
     assert known.rows == 12
 
 
@@ -68,7 +67,7 @@ def test_rows_kept_aside_are_the_measure_where_a_model_knows_densities(tmp_path:
     sites = fedgeom.load_set("digits", n_sites=3).train
     few = [site.take(np.arange(100)) for site in sites]
     for at, (tables, aside) in enumerate(((sites, True), (few, False))):
-        method = fedgeom.XCLP(graph="anchors", anchors=40, bits=256, holdout=0.3)
+        method = fedgeom.XCLP(graph="anchors", n_anchors=40, hash_bits=256, holdout=0.3)
         fedgeom.run(method, tables, record=tmp_path / f"{at}")
         own = fedgeom.load_model(tmp_path / f"{at}" / "sites" / f"{sites[1].name}.safetensors")
         assert own.known.rows == pytest.approx(0.3 * len(tables[1]) if aside else 0.7 * len(tables[1]), abs=15)

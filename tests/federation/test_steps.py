@@ -7,7 +7,7 @@ import pytest
 
 import fedgeom
 from fedgeom.errors import InputError
-from fedgeom.federation.steps import PRESETS, Columns, Fit, Step, read_steps
+from fedgeom.federation.steps import PRESETS, Columns, Step, StepFit, read_steps
 
 
 def test_every_preset_is_made_of_steps_there_are():
@@ -32,8 +32,8 @@ def test_some_columns_are_kept_with_what_belongs_to_them():
 
 
 def test_a_fit_keeps_and_forgets_arrays():
-    fit = Fit()
+    fit = StepFit()
     fit.put(a=np.arange(3), b=np.ones(2))
     fit.drop("a")
     assert list(fit.arrays) == ["b"]
-    assert Fit().arrays == {}
+    assert StepFit().arrays == {}

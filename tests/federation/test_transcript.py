@@ -12,7 +12,7 @@ import fedgeom
 from fedgeom.data.sites import SiteData
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.errors import InputError, TooFewSitesError
-from fedgeom.federation.coordinator import Lost, Sites
+from fedgeom.federation.coordinator import Coordinator, Lost
 from fedgeom.federation.method import Method
 from fedgeom.federation.session import Transcript
 from tests.federation.fuzzing import RUN, small_sites
@@ -22,13 +22,13 @@ Outcomes = dict[str, bytes | Lost]
 STEPS = [
     ("join.hello", 1),
     ("join.share", 1),
-    ("hulls.reach", 1),
+    ("hulls.extent", 1),
     ("sum.confirm", 1),
     ("sum.unmask", 1),
     ("hulls.encode", 1),
     ("sum.confirm", 2),
     ("sum.unmask", 2),
-    ("hulls.learn", 1),
+    ("hulls.take-model", 1),
 ]
 """The questions of a run of hulls, and which of their kind they are."""
 
@@ -172,7 +172,7 @@ def test_with_nobody_lost_there_is_nothing_to_reopen(tmp_path: Path) -> None:
 
 def conduct(method: Method, engine: EmbeddedEngine, path: Path) -> bytes:
     transcript = Transcript(engine, path)
-    sites = Sites(transcript, run=RUN, method=method.name, roster=engine.roster)
+    sites = Coordinator(transcript, run=RUN, method=method.name, roster=engine.roster)
     try:
         return bytes(method.conduct(sites).to_bytes())
     except TooFewSitesError:

@@ -11,10 +11,10 @@ import pytest
 import fedgeom
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.errors import TooFewSitesError
-from fedgeom.federation.approval import JobTerms, NotApprovedError
 from fedgeom.federation.coordinator import Event, Lost
 from fedgeom.federation.messages import Refusal, Waiting, pack
-from fedgeom.federation.session import Patience, PatientEngine, Session, in_words
+from fedgeom.federation.policy import JobTerms, NotApprovedError
+from fedgeom.federation.session import ApprovalRetryEngine, ApprovalTimeout, Session, in_words
 from fedgeom.testing.examples import example_sites
 
 RUN = bytes(32)
@@ -32,8 +32,8 @@ class Time:
         self.now += seconds
         self.pauses.append(seconds)
 
-    def patience(self, seconds: float) -> Patience:
-        return Patience(seconds, clock=lambda: self.now, sleep=self.sleep)
+    def patience(self, seconds: float) -> ApprovalTimeout:
+        return ApprovalTimeout(seconds, clock=lambda: self.now, sleep=self.sleep)
 
 
 class Scripted:
@@ -53,8 +53,10 @@ class Scripted:
             yield name, script.pop(0) if len(script) > 1 else script[0]
 
 
-def patient(engine: Scripted, time: Time, seconds: float = 100.0) -> tuple[PatientEngine, list[tuple[str, str]]]:
-    made, told = PatientEngine(engine, ["refusal"], time.patience(seconds)), list[tuple[str, str]]()
+def patient(
+    engine: Scripted, time: Time, seconds: float = 100.0
+) -> tuple[ApprovalRetryEngine, list[tuple[str, str]]]:
+    made, told = ApprovalRetryEngine(engine, ["refusal"], time.patience(seconds)), list[tuple[str, str]]()
     made.listener = lambda site, detail: told.append((site, detail))
     return made, told
 
@@ -143,7 +145,7 @@ def hold(questions: int, time: Time, **options: Any) -> tuple[Any, list[Event]]:
     events: list[Event] = []
     engine = options.pop("engine", None) or EmbeddedEngine(METHOD, SITES, approvals={"site-2": Slow(questions)})
     session = Session(METHOD, RUN, 3, engine.roster, watch=events.append, patience=time.patience(60.0), **options)
-    return session.hold(engine), events
+    return session.conduct(engine), events
 
 
 def test_a_run_goes_on_when_the_last_steward_has_approved() -> None:

@@ -15,10 +15,9 @@ from typing import Any
 import msgspec
 
 from fedgeom.errors import DecodeError, InputError
-from fedgeom.federation.approval import hash_terms, job_terms
 from fedgeom.federation.messages import Refusal, decode, pack_body, unpack
 from fedgeom.federation.method import Method
-from fedgeom.federation.policy import Policy
+from fedgeom.federation.policy import Policy, hash_terms, job_terms
 from fedgeom.federation.runner import SiteRunner
 from fedgeom.federation.settings import Between
 from tests.federation.fuzzing import Exchange, restamp

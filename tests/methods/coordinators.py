@@ -11,7 +11,7 @@ import msgspec
 from fedgeom.data.sites import SiteData
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.errors import FedgeomError
-from fedgeom.federation.coordinator import Lost, Sites
+from fedgeom.federation.coordinator import Coordinator, Lost
 from fedgeom.federation.messages import Question, Refusal, decode, pack, unpack
 from fedgeom.federation.method import Method
 from fedgeom.federation.policy import Policy
@@ -25,7 +25,7 @@ class Held(NamedTuple):
     """A conversation that was held, with the engine that has the sites' memories."""
 
     model: Any
-    sites: Sites
+    sites: Coordinator
     engine: EmbeddedEngine
 
     def site(self, name: str) -> Any:
@@ -41,7 +41,7 @@ class Held(NamedTuple):
 def hold(method: Method, sites: Sequence[SiteData], *, seed: int = 0, policy: Policy | None = None) -> Held:
     """Hold an honest conversation."""
     engine = EmbeddedEngine(method, sites, policy=policy)
-    talk = Sites(engine, run=RUN, method=method.name, seed=seed, roster=engine.roster)
+    talk = Coordinator(engine, run=RUN, method=method.name, seed=seed, roster=engine.roster)
     return Held(method.conduct(talk), talk, engine)
 
 
@@ -80,7 +80,7 @@ def overhear(
             yield name, reply
 
     engine.deliver = listening  # type: ignore[method-assign]
-    method.conduct(Sites(engine, run=RUN, method=method.name, seed=seed, roster=engine.roster))
+    method.conduct(Coordinator(engine, run=RUN, method=method.name, seed=seed, roster=engine.roster))
     return heard, engine
 
 
@@ -132,7 +132,7 @@ def lie(
 ) -> list[tuple[str, Any]]:
     """Hold a conversation with a lying coordinator; return what the sites said to each changed question."""
     engine = Lying(EmbeddedEngine(method, sites, policy=policy), kind, change, to)
-    talk = Sites(engine, run=RUN, method=method.name, roster=engine.engine.roster)
+    talk = Coordinator(engine, run=RUN, method=method.name, roster=engine.engine.roster)
     with contextlib.suppress(FedgeomError):
         method.conduct(talk)
     assert engine.answered, f"no {kind.__name__} was asked, or none was changed"

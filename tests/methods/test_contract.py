@@ -19,19 +19,19 @@ ONE_EACH: dict[str, tuple[str, Callable[[], Method]]] = {
     "ellipses": ("", fedgeom.Ellipses),
     "moments": ("", fedgeom.Moments),
     "ridge": ("", fedgeom.Ridge),
-    "xclp": ("", lambda: fedgeom.XCLP(graph="anchors", anchors=6, rounds=2)),
+    "xclp": ("", lambda: fedgeom.XCLP(graph="anchors", n_anchors=6, n_rounds=2)),
     "xclp-training": (
         "",
         lambda: fedgeom.XCLPTraining(
-            rounds=2, epochs=1, warm=1, labels={"name": "xclp", "anchors": 6, "steps": 1}
+            n_rounds=2, epochs=1, warmup_rounds=1, labels={"name": "xclp", "n_anchors": 6, "steps": 1}
         ),
     ),
-    "shrunk": ("", lambda: fedgeom.Shrunk(rounds=2, folds=2)),
-    "fedavg": ("", lambda: fedgeom.FedAvg(rounds=2, epochs=1)),
-    "ptopofl": ("gudhi", lambda: fedgeom.PTopoFL(rounds=2, epochs=1, points=12)),
+    "shrunk": ("", lambda: fedgeom.Shrunk(n_rounds=2, n_folds=2)),
+    "fedavg": ("", lambda: fedgeom.FedAvg(n_rounds=2, epochs=1)),
+    "ptopofl": ("gudhi", lambda: fedgeom.PTopoFL(n_rounds=2, epochs=1, n_points=12)),
     "hyperfed": (
         "seal",
-        lambda: fedgeom.HyperFed(rounds=2, steps=2, network=None, head="linear", loss="cross-entropy"),
+        lambda: fedgeom.HyperFed(n_rounds=2, steps=2, network=None, head="linear", loss="cross-entropy"),
     ),
 }
 """A method for each class of sites, with settings that keep a run short, and what it needs beyond the core."""

@@ -14,8 +14,8 @@ from tests.protocols.planning import drawn, held
 NAMES = ("a", "b", "c", "long-name")
 NOISE = {"epsilon": 1.0, "delta": 1e-5, "clip": 1.0}
 WORDS = ("a", "a class of many words", "bb")
-GROUPS = {"aggregation": {"name": "groups", "groups": 3}}
-FEW: dict[str, Any] = {"rounds": 2}
+GROUPS = {"aggregation": {"name": "groups", "n_groups": 3}}
+FEW: dict[str, Any] = {"n_rounds": 2}
 PAIRS: dict[str, Any] = {"graph": "pairs", "bits": 64, "hamming": "lattice"}
 ANCHORS: dict[str, Any] = {"graph": "anchors", "anchors": 8}
 
@@ -35,15 +35,15 @@ METHODS: dict[str, Method] = {
     "shrunk": fedgeom.Shrunk(),
     "fedavg": fedgeom.FedAvg(**FEW),
     "fedavg, open": fedgeom.FedAvg(secure=False, **FEW),
-    "fedavg, 64 bits": fedgeom.FedAvg(bits=64, validation=0.2, scale="joint", **FEW),
+    "fedavg, 64 bits": fedgeom.FedAvg(bits=64, validation_fraction=0.2, scale="joint", **FEW),
     "fedavg, scaled by nobody": fedgeom.FedAvg(scale="none", **FEW),
     "fedavg, median": fedgeom.FedAvg(aggregation="median", **FEW),
     "scaffold": fedgeom.Scaffold(**FEW),
     "ptopofl": fedgeom.PTopoFL(**FEW),
     "xclp, pairs": fedgeom.XCLP(**PAIRS),
     "xclp, anchors": fedgeom.XCLP(**ANCHORS),
-    "xclp training, pairs": fedgeom.XCLPTraining(warm=1, labels={"name": "xclp", **PAIRS}, **FEW),
-    "xclp training, anchors": fedgeom.XCLPTraining(warm=1, labels={"name": "xclp", **ANCHORS}, **FEW),
+    "xclp training, pairs": fedgeom.XCLPTraining(warmup_rounds=1, labels={"name": "xclp", **PAIRS}, **FEW),
+    "xclp training, anchors": fedgeom.XCLPTraining(warmup_rounds=1, labels={"name": "xclp", **ANCHORS}, **FEW),
 }
 WAYS: dict[str, dict[str, Any]] = {
     "": {},
@@ -68,7 +68,9 @@ def test_a_run_is_what_its_plan_says(name: str, way: str) -> None:
     [
         fedgeom.Moments(space="euclidean", privacy=fedgeom.DP(**NOISE), classes=WORDS),
         fedgeom.Ridge(privacy=fedgeom.DP(**NOISE), classes=WORDS),
-        fedgeom.FedAvg(rounds=2, privacy=fedgeom.DP(**NOISE), classes=WORDS, scale="none", steps=1, batch=None),
+        fedgeom.FedAvg(
+            n_rounds=2, privacy=fedgeom.DP(**NOISE), classes=WORDS, scale="none", steps=1, batch_size=None
+        ),
         fedgeom.Ellipses(
             space="euclidean", scale="none", names="shared", privacy=fedgeom.DP(**NOISE), classes=WORDS
         ),
@@ -83,14 +85,35 @@ def test_with_noise_it_is_too(method: Method) -> None:
 @pytest.mark.parametrize(
     "method",
     [
-        fedgeom.FedAvg(rounds=2, **GROUPS),
+        fedgeom.FedAvg(n_rounds=2, **GROUPS),
         fedgeom.Moments(space="euclidean", **GROUPS),
-        fedgeom.XCLP(groups=3, **PAIRS),
+        fedgeom.XCLP(n_groups=3, **PAIRS),
     ],
     ids=lambda method: method.name,
 )
 def test_in_groups_bounds_hold(method: Method) -> None:
     held(method, tuple(f"s{at}" for at in range(9))).check()
+
+
+UNEVEN = ("a", "a very long name of a hospital", "bb", "ccc", "dddd", "e", "f", "gg", "h", "i", "zzzzzz")
+
+
+@pytest.mark.parametrize("by", ["sites", "seed"])
+@pytest.mark.parametrize("name", ["fedavg", "moments"])
+def test_groups_of_different_sizes_and_names_that_are_not_equally_long(name: str, by: str) -> None:
+    groups = {"name": "groups", "n_groups": 3, "drawn_by": by}
+    method: Method = fedgeom.FedAvg(aggregation=groups, **FEW)
+    if name == "moments":
+        method = fedgeom.Moments(space="euclidean", aggregation=groups)
+    found = held(method, UNEVEN)
+    found.check()
+    assert any(one.bound for one in found.told.exchanges) == (by == "sites")
+
+
+def test_where_a_share_of_the_sites_trains_bounds_hold() -> None:
+    found = held(fedgeom.FedAvg(participation=0.5, min_sites=3, **FEW), UNEVEN)
+    found.check()
+    assert {one.sites for one in found.told.exchanges if one.kind == "train.masked"} == {6}
 
 
 def test_images_too() -> None:
@@ -99,15 +122,15 @@ def test_images_too() -> None:
     sites = [
         fedgeom.SiteData(name, rng.uniform(0, 1, (60, 16)) + labels[:, None], labels.astype(str)) for name in NAMES
     ]
-    method = fedgeom.Ridge(features={"name": "conv", "filters": 6, "rounds": 1}, shape=(4, 4, 1))
+    method = fedgeom.Ridge(features={"name": "conv", "n_filters": 6, "n_rounds": 1}, shape=(4, 4, 1))
     held(method, NAMES, sites=sites).check()
 
 
 def test_many_rounds_count_where_their_numbers_take_more_bytes() -> None:
-    held(fedgeom.FedAvg(rounds=131, epochs=1, secure=False), NAMES[:3]).check()
+    held(fedgeom.FedAvg(n_rounds=131, epochs=1, secure=False), NAMES[:3]).check()
 
 
 def test_hyperfed_too() -> None:
     pytest.importorskip("torch")
     pytest.importorskip("seal")
-    held(fedgeom.HyperFed(rounds=1, epochs=1), NAMES, sites=drawn(NAMES)).check()
+    held(fedgeom.HyperFed(n_rounds=1, epochs=1), NAMES, sites=drawn(NAMES)).check()

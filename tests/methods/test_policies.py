@@ -26,7 +26,7 @@ RUN = bytes(32)
 KEYS: dict[str, Policy] = {
     "secure_only": Policy(secure_only=True),
     "max_rounds": Policy(max_rounds=1),
-    "min_batch": Policy(min_batch=33),
+    "min_batch_size": Policy(min_batch_size=33),
     "min_rows_per_class": Policy(min_rows_per_class=13),
     "max_corner_share": Policy(max_corner_share=0.01),
     "max_features": Policy(max_features=2),
@@ -43,11 +43,11 @@ def made(make: Any, request: pytest.FixtureRequest) -> Any:
 
 def concerned(key: str, method: Any) -> bool:
     """Say whether a policy's key has a word to say on a method."""
-    trains = hasattr(method, "batch") and method.sends
+    trains = hasattr(method, "batch_size") and method.sends
     return {
         "secure_only": bool(method.shows_one_site()),
-        "max_rounds": getattr(method, "rounds", 0) > 1,
-        "min_batch": trains or getattr(method, "batch", None) is not None,
+        "max_rounds": getattr(method, "n_rounds", 0) > 1,
+        "min_batch_size": trains or getattr(method, "batch_size", None) is not None,
         "min_rows_per_class": True,
         "max_corner_share": isinstance(method, fedgeom.Hulls),
         "max_features": isinstance(method, fedgeom.Ridge),
@@ -63,10 +63,10 @@ def test_a_method_is_refused_in_words_that_name_the_key_or_runs(
     method = made(make, request)
     engine = EmbeddedEngine(method, SITES, policy=KEYS[key])
     if not concerned(key, method):
-        Session(method, RUN, 0, engine.roster).hold(engine)
+        Session(method, RUN, 0, engine.roster).conduct(engine)
         return
     with pytest.raises(TooFewSitesError) as ended:
-        Session(method, RUN, 0, engine.roster).hold(engine)
+        Session(method, RUN, 0, engine.roster).conduct(engine)
     if f"{key} = " in str(ended.value):  # by the settings: the coordinator hears the key and its value
         assert str(ended.value).count(f"{key} = ") == len(SITES)
         if key != "min_rows_per_feature":  # that depends on the rows of all sites, which are counted first
@@ -83,9 +83,9 @@ def test_a_strict_site_runs_what_shows_sums_only(make: Any, request: pytest.Fixt
     engine = EmbeddedEngine(method, SITES, policy=StrictPolicy(max_corner_share=1.0))
     if method.shows_one_site():
         with pytest.raises(FedgeomError, match="secure_only = true"):
-            Session(method, RUN, 0, engine.roster).hold(engine)
+            Session(method, RUN, 0, engine.roster).conduct(engine)
     else:
-        Session(method, RUN, 0, engine.roster).hold(engine)
+        Session(method, RUN, 0, engine.roster).conduct(engine)
 
 
 SHOWING = {"train.update", "topo.description", "xclp.rows", "xclp.first", "xclp.letters"}
@@ -110,7 +110,7 @@ def test_what_is_not_harmless_does_not_leave_even_where_the_terms_were_let_pass(
     monkeypatch.setattr(type(method), "shows_one_site", lambda self: "")
     held = Rehearsal(method, SITES, policy=Policy(secure_only=True))
     with contextlib.suppress(FedgeomError):
-        held.hold()
+        held.conduct()
     known = {question.answer.kind: question.answer for question in method.site.understands().values()}
     kinds = {unpack(one.reply).kind for one in held.exchanges} - {Refusal.kind}
     assert all(known[kind].harmless for kind in kinds)

@@ -99,9 +99,9 @@ def test_every_method_that_goes_by_words_is_warned_before_it_runs() -> None:
 def test_a_run_over_three_vocabularies_warns(tmp_path, caplog) -> None:
     sites = words(("a", "b"), ("c", "d"), ("e", "f"))
     for method in (
-        fedgeom.FedAvg(rounds=1),
+        fedgeom.FedAvg(n_rounds=1),
         fedgeom.Moments(space="euclidean"),
-        fedgeom.XCLP(graph="anchors", anchors=6, rounds=2),
+        fedgeom.XCLP(graph="anchors", n_anchors=6, n_rounds=2),
     ):
         folder = tmp_path / method.name
         caplog.clear()
@@ -109,7 +109,7 @@ def test_a_run_over_three_vocabularies_warns(tmp_path, caplog) -> None:
         assert [record.getMessage() for record in caplog.records] == [str(run.warnings[0])]
         assert [warning.what[:40] for warning in run.warnings] == ["no label name is shared by two sites, an"]
         assert read_warnings(folder) == run.warnings
-    assert not fedgeom.run(fedgeom.FedAvg(rounds=1, classes=("a", "b", "c", "d", "e", "f")), sites).warnings
+    assert not fedgeom.run(fedgeom.FedAvg(n_rounds=1, classes=("a", "b", "c", "d", "e", "f")), sites).warnings
 
 
 def test_hulls_that_mix_words_warn() -> None:

@@ -24,13 +24,17 @@ def test_pooled_is_descent_on_all_rows(algorithm):
 
 @pytest.mark.parametrize(
     "algorithm",
-    [FedAvg(share=0.5, validation=0.2, patience=2), FedAvg(scale="site"), FedAvg(personal="finetuned")],
+    [
+        FedAvg(participation=0.5, validation_fraction=0.2, patience=2),
+        FedAvg(scale="site"),
+        FedAvg(personal="finetuned"),
+    ],
 )
 def test_what_is_federated_has_no_meaning_for_pooled_training(algorithm):
     assert (whole(pooled(algorithm, SITES)) == whole(pooled(FedAvg(), SITES))).all()
 
 
 def test_a_pooled_model_can_be_read_back(tmp_path):
-    model = pooled(Ditto(rounds=1), SITES)
+    model = pooled(Ditto(n_rounds=1), SITES)
     model.save(tmp_path / "m.safetensors")
     assert fedgeom.load_model(tmp_path / "m.safetensors").to_bytes() == model.to_bytes()

@@ -34,7 +34,7 @@ def test_flipped_labels_are_the_other_label() -> None:
 def test_liars_change_what_they_add_and_nothing_when_it_is_over(kind: str) -> None:
     tables, _, _ = table.drawn(10, 0)
     sites = [one.take(np.arange(20)) for one in tables[:4]]
-    for method in (fedgeom.FedAvg(rounds=1, epochs=1), fedgeom.Moments(space="euclidean")):
+    for method in (fedgeom.FedAvg(n_rounds=1, epochs=1), fedgeom.Moments(space="euclidean")):
         honest = fedgeom.run(method, sites).model.to_bytes()
         with lying(["s001"], kind, 4):
             assert fedgeom.run(method, sites).model.to_bytes() != honest

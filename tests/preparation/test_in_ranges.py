@@ -126,7 +126,7 @@ def test_steps_and_method_share_what_the_run_may_cost() -> None:
     method = job()
     assert parts_of(method) == 3  # words that stand in the terms cost nothing
     from fedgeom.privacy.accounting import rho_for
-    from fedgeom.protocols.noising import sum_noise
+    from fedgeom.protocols.noise import sum_noise
 
     each = sum_noise(method, {}, sensitivity=1.0, numbers=1).rho
     assert each == pytest.approx(rho_for(2.0, 1e-5) / 3)

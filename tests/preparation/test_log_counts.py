@@ -35,7 +35,7 @@ def test_rows_without_a_count_stay_and_do_not_move_the_median():
 
 def test_a_target_needs_no_sum_and_tables_stay_sparse_and_small():
     sites = counts()
-    step = LogCounts(target=100.0)
+    step = LogCounts(target_sum=100.0)
     assert step.sums() == ()
     table = fit_plain([step], sites).transform(sites[0]).table
     assert sp.issparse(table)

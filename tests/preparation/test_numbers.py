@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from fedgeom.preparation.numbers import as_dense, column_sums, from_deep, small_type, square_sums, to_deep
+from fedgeom.preparation.quantiles import as_dense, column_sums, from_deep, small_type, square_sums, to_deep
 
 
 @pytest.mark.parametrize("unit", [1e-18, 1e-9, 1.0, 1e9, 1e16])

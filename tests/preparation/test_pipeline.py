@@ -48,11 +48,11 @@ def test_a_pipeline_keeps_the_contract(name):
 
 
 QUICK = {
-    "rounds": 2,
+    "n_rounds": 2,
     "epochs": 1,
     "space": "euclidean",
     "embedding": "discriminant",
-    "bits": 64,
+    "hash_bits": 64,
     "hamming": "ot",
     "hidden_projection": False,
 }
@@ -81,7 +81,7 @@ def test_every_method_learns_from_raw_rows_what_it_learns_from_prepared_ones(nam
         assert (own.predict(site) == other.predict(rows.X)).all()
 
 
-@pytest.mark.parametrize("method", [fedgeom.Moments(space="euclidean"), fedgeom.FedAvg(rounds=2)])
+@pytest.mark.parametrize("method", [fedgeom.Moments(space="euclidean"), fedgeom.FedAvg(n_rounds=2)])
 def test_a_prepared_run_is_the_same_to_the_byte_on_both_engines(method):
     pytest.importorskip("flwr")
     method, sites = replace(method, prepare="table"), clinical(rows=24)
@@ -104,7 +104,7 @@ def test_what_is_no_pipeline_is_refused(parts):
 
 
 @pytest.mark.parametrize(
-    "wrong", ["count", ["scales"], [{"name": "pca", "parts": 3}], [{"name": "pca", "components": 0}]]
+    "wrong", ["count", ["scales"], [{"name": "pca", "parts": 3}], [{"name": "pca", "n_components": 0}]]
 )
 def test_what_is_no_preparation_is_refused(wrong):
     with pytest.raises(InputError, match=r"wanted|unknown|no setting"):
@@ -127,7 +127,7 @@ def test_a_model_from_raw_tables_takes_raw_tables_on_both_engines(engine):
 
 def test_models_kept_on_the_way_take_raw_rows_too(tmp_path):
     sites = clinical(rows=24)
-    run = fedgeom.run(fedgeom.FedAvg(rounds=2, prepare="table"), sites, record=tmp_path)
+    run = fedgeom.run(fedgeom.FedAvg(n_rounds=2, prepare="table"), sites, record=tmp_path)
     first, last = (fedgeom.load_model(tmp_path / "rounds" / f"000{at}.safetensors") for at in (1, 2))
     assert first.feature_names_in_.tolist() == run.model.feature_names_in_.tolist() == list(sites[0].columns)
     assert len(first.predict(sites[0])) == len(sites[0])

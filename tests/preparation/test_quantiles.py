@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedgeom.federation.steps import Fit
+from fedgeom.federation.steps import StepFit
 from fedgeom.preparation.quantiles import count_bins, from_keys, medians, rounds, sort_keys, take_bins
 
 NUMBERS = st.lists(st.floats(-(2.0**90), 2.0**90, width=32), min_size=1, max_size=40)
 
 
 def found_median(parts, bits):
-    fit = Fit()
+    fit = StepFit()
     for done in range(rounds(bits)):
         total = sum(count_bins(sort_keys(part), np.ones(part.shape, bool), fit, done) for part in parts)
         take_bins(fit, total, done)

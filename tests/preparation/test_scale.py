@@ -31,7 +31,7 @@ def test_constant_columns_are_left_out():
 
 def test_a_limit_holds_back_what_is_far_out():
     sites = tables()
-    made = fit_plain([Scale(limit=1.0)], sites)
+    made = fit_plain([Scale(max_value=1.0)], sites)
     assert np.abs(pooled([made.transform(s) for s in sites])).max() == 1.0
 
 

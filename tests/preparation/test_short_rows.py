@@ -24,12 +24,12 @@ def test_depths_are_found_to_a_part_of_an_octave() -> None:
     sites = [counts(name) for name in "nsw"]
     bounded, usual = (fit_plain((LogCounts(),), sites, private=private) for private in (True, False))
     assert bounded.fits[0].get("depth")[0] == pytest.approx(usual.fits[0].get("depth")[0], rel=0.1)
-    assert LogCounts(target=1e4).bounded() is None
+    assert LogCounts(target_sum=1e4).bounded() is None
 
 
 def test_the_columns_that_vary_most_and_their_components_are_found() -> None:
     sites = [counts(name) for name in "nsw"]
-    steps = (LogCounts(target=60), SelectVariable(3, flavor="variance", clip=9.0), PCA(1, clip=9.0))
+    steps = (LogCounts(target_sum=60), SelectVariable(3, flavor="variance", clip=9.0), PCA(1, clip=9.0))
     bounded, usual = (fit_plain(steps, sites, private=private) for private in (True, False))
     assert bounded.fits[1].get("kept").tolist() == usual.fits[1].get("kept").tolist() == [0, 1, 2]
     left, right = (made.fits[2].get("components")[:, 0] for made in (bounded, usual))

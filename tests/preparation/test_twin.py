@@ -39,7 +39,7 @@ def numbers(gaps: bool = True) -> list[SiteData]:
 @pytest.mark.parametrize("limit", [None, 1.2])
 def test_scale(limit: float | None) -> None:
     sites = numbers(gaps=False)
-    made, found = prepared([Scale(limit=limit)], sites)
+    made, found = prepared([Scale(max_value=limit)], sites)
     assert made.columns.names == ("a", "b", "c")
     np.testing.assert_allclose(found, twin.scaled(pooled(sites), limit), atol=1e-9)
 
@@ -52,7 +52,7 @@ def test_impute(strategy: Any, near: float, indicators: bool) -> None:
     sites = numbers()
     if strategy == "most-frequent":
         sites = [replace(site, table=np.round(site.X / [1, 10, 0.02, 1])) for site in sites]
-    _, found = prepared([Impute(strategy=strategy, indicators=indicators)], sites)
+    _, found = prepared([Impute(strategy=strategy, add_indicator=indicators)], sites)
     wanted = twin.filled(pooled(sites), strategy.replace("-", "_"), indicators)
     np.testing.assert_allclose(found, wanted, rtol=near)
 
@@ -72,7 +72,7 @@ def test_the_most_frequent_of_very_many_numbers() -> None:
         X = np.where(rng.random(X.shape) < 0.25, [0.1, 0.37, -2.25, 3.7, 1e-3, -1 / 3], X).astype(np.float32)
         X[rng.random(X.shape) < 0.1] = np.nan
         sites.append(SiteData(name, X, np.where(np.arange(500) % 2, "ill", "well")))
-    _, found = prepared([Impute("most-frequent", indicators=False)], sites)
+    _, found = prepared([Impute("most-frequent", add_indicator=False)], sites)
     np.testing.assert_array_equal(found, twin.filled(pooled(sites), "most_frequent", False))
 
 
@@ -97,7 +97,7 @@ def test_one_hot(settings: Any, policy: fedgeom.Policy | None, floors: tuple[int
     sites = clinical()
     sites[1].table[1:9, 3] = 3.0  # "z" is at every site, but often at one only
     sites[2].table[0, 3] = 0.0
-    made, found = prepared([OneHot(**settings), Impute("mean", indicators=False)], sites, policy)
+    made, found = prepared([OneHot(**settings), Impute("mean", add_indicator=False)], sites, policy)
     names, wanted = twin.categories(*cells(sites), *floors)
     said = {"": "ward is missing", "is another": "ward is another"}
     assert made.columns.names[3:] == tuple(said.get(name, f"ward = {name}") for name in names)
@@ -115,7 +115,7 @@ def test_rare_words_share_a_column_in_some_case() -> None:
 @pytest.mark.parametrize("sparse", [True, False])
 def test_log_counts(sparse: bool, target: float | None) -> None:
     sites = counts(sparse=sparse)
-    _, found = prepared([LogCounts(target=target)], sites)
+    _, found = prepared([LogCounts(target_sum=target)], sites)
     np.testing.assert_allclose(found, twin.log_counts(pooled(sites), target), rtol=1e-5, atol=1e-6)
 
 
@@ -214,7 +214,7 @@ def test_with_little_noise_private_steps_learn_of_numbers_in_their_ranges(strate
             SiteData(name, X, np.where(np.arange(3000) % 2, "ill", "well"), columns=("age", "dose", "stay"))
         )
     ranges = {"age": [20.0, 70.0], "dose": [-1.0, 1.0], "stay": [-9.0, 20.0]}
-    steps = [Impute(strategy, indicators=False, ranges=ranges), Scale(ranges=ranges)]
+    steps = [Impute(strategy, add_indicator=False, ranges=ranges), Scale(ranges=ranges)]
     privacy = fedgeom.DP(epsilon=40.0, delta=0.01, clip=3.0)
     made, _ = prepared(steps, sites, classes=("ill", "well"), min_sites=4, privacy=privacy)
     cut = np.clip(pooled(sites), [20, -1, -9], [70, 1, 20])

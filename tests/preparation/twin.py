@@ -9,6 +9,7 @@ import numpy as np
 from scipy.linalg import eigh, null_space
 from sklearn.decomposition import PCA
 from sklearn.impute import SimpleImputer
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 
@@ -39,6 +40,23 @@ def categories(words, owners, min_rows, min_sites=1):
         names.append("is another")
         columns.append(others)
     return names, np.array(columns, float).T
+
+
+def table(numbers, words, owners, new_numbers, new_words, min_rows=10):
+    """prepare="table": words as columns, gaps filled in with medians, all on one scale; of known and of new rows.
+
+    numbers (rows, columns), NaN where there is none; words: for each column of text (rows,), "" where there is none.
+    A new word is one of the others; where these have no column it is nothing.
+    """
+    blocks = [numbers]
+    new_blocks = [new_numbers]
+    for column, new_column in zip(words, new_words, strict=True):
+        names, found = categories(column, owners, min_rows)
+        blocks.append(found)
+        called = np.where(np.isin(new_column, names), new_column, "is another")
+        new_blocks.append(np.array([called == name for name in names], float).T)
+    steps = make_pipeline(SimpleImputer(strategy="median", add_indicator=True), StandardScaler())
+    return steps.fit_transform(np.hstack(blocks)), steps.transform(np.hstack(new_blocks))
 
 
 def log_counts(X, target=None):

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedgeom.data.sites import SiteData
-from fedgeom.federation.coordinator import Sites
+from fedgeom.federation.coordinator import Coordinator
 from fedgeom.federation.method import Method
 from fedgeom.federation.model import Model
 from fedgeom.federation.plan import Plan, Shape
@@ -70,7 +70,7 @@ class Naming(Method):
         yield AgreeOnNames()
         yield HandOut()
 
-    def conduct(self, sites: Sites) -> NamesModel:
+    def conduct(self, sites: Coordinator) -> NamesModel:
         cohort = join(sites, self)
         names = agree_on_names(cohort)
         sites.metrics |= {"names": len(names), "per site": dict.fromkeys(cohort.left, 1)}

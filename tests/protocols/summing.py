@@ -13,7 +13,7 @@ import numpy as np
 
 from fedgeom.data.sites import SiteData
 from fedgeom.engines.embedded import EmbeddedEngine
-from fedgeom.federation.coordinator import Lost, Sites
+from fedgeom.federation.coordinator import Coordinator, Lost
 from fedgeom.federation.messages import Message, decode, unpack
 from fedgeom.federation.method import Method
 from fedgeom.federation.policy import Policy
@@ -79,17 +79,17 @@ def start(
     policy: Policy | None = None,
     interfere: Interfere | None = None,
     method: Method | None = None,
-) -> tuple[Sites, EmbeddedEngine]:
+) -> tuple[Coordinator, EmbeddedEngine]:
     method = method or ColumnSum()
     engine = EmbeddedEngine(method, data, policy=policy, interfere=interfere)
-    return Sites(engine, run=os.urandom(32), method=method.name), engine
+    return Coordinator(engine, run=os.urandom(32), method=method.name), engine
 
 
-def joined(sites: Sites, rounds: int = 1, **settings: Any) -> Cohort:
+def joined(sites: Coordinator, rounds: int = 1, **settings: Any) -> Cohort:
     return join(sites, ColumnSum(rounds=rounds, **settings))
 
 
-def column_sum(sites: Sites, *, modulus: int, length: int = 7, rounds: int = 1) -> list[Total]:
+def column_sum(sites: Coordinator, *, modulus: int, length: int = 7, rounds: int = 1) -> list[Total]:
     cohort = joined(sites, rounds)
     totals = []
     for turn in range(rounds):
@@ -141,9 +141,9 @@ class Recorder:
 
 def record(
     data: list[SiteData], *, policy: Policy | None = None, interfere: Interfere | None = None
-) -> tuple[Sites, Recorder]:
+) -> tuple[Coordinator, Recorder]:
     recorder = Recorder(EmbeddedEngine(ColumnSum(), data, policy=policy, interfere=interfere))
-    return Sites(recorder, run=os.urandom(32), method=ColumnSum.name), recorder
+    return Coordinator(recorder, run=os.urandom(32), method=ColumnSum.name), recorder
 
 
 def remembered(engine: EmbeddedEngine, name: str) -> SecureMemory:

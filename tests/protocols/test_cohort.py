@@ -12,7 +12,7 @@ import pytest
 from fedgeom.data.sites import SiteData
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.errors import ProtocolError, TooFewSitesError
-from fedgeom.federation.coordinator import Answers, Sites
+from fedgeom.federation.coordinator import Answers, Coordinator
 from fedgeom.federation.method import Method
 from fedgeom.federation.plan import Plan, Shape, Sum
 from fedgeom.federation.site import Site, answers
@@ -71,7 +71,7 @@ def start(interfere: Interfere | None = None, rows: dict[str, list[float]] = ROW
     method = Numbers(**settings)
     data = [SiteData(name, np.array(values)[:, None], np.zeros(len(values))) for name, values in rows.items()]
     engine = EmbeddedEngine(method, data, interfere=interfere)
-    return join(Sites(engine, run=os.urandom(32), method=method.name, roster=engine.roster), method)
+    return join(Coordinator(engine, run=os.urandom(32), method=method.name, roster=engine.roster), method)
 
 
 def test_real_numbers_are_summed_to_their_binary_digits() -> None:

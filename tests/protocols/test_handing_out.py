@@ -10,7 +10,7 @@ import pytest
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.errors import TooFewSitesError
 from fedgeom.federation import model as model_file
-from fedgeom.federation.coordinator import Sites
+from fedgeom.federation.coordinator import Coordinator
 from fedgeom.protocols.cohort import join
 from fedgeom.protocols.model_delivery import ModelTaken, TakeModel, hand_out
 from tests.protocols.lying import ME, Lying
@@ -22,7 +22,7 @@ MODEL = NamesModel(("no", "yes"), np.eye(2))
 
 def test_every_site_that_is_left_has_the_model() -> None:
     engine = EmbeddedEngine(Naming(), named_sites(4), interfere=killer({"s0002": ("model.take", 1)}))
-    sites = Sites(engine, run=os.urandom(32), method=Naming.name)
+    sites = Coordinator(engine, run=os.urandom(32), method=Naming.name)
     assert hand_out(join(sites, Naming()), MODEL) is MODEL
     for name, result in engine.results(sites.run, models=True).items():
         assert result.found == ({} if name == "s0002" else {"names": ["no", "yes"]})
@@ -31,7 +31,7 @@ def test_every_site_that_is_left_has_the_model() -> None:
 
 def test_sites_that_left_the_cohort_are_not_told() -> None:
     engine = EmbeddedEngine(Naming(), named_sites(4))
-    sites = Sites(engine, run=os.urandom(32), method=Naming.name)
+    sites = Coordinator(engine, run=os.urandom(32), method=Naming.name)
     cohort = join(sites, Naming())
     cohort.left = cohort.left[:3]
     hand_out(cohort, MODEL)
@@ -41,7 +41,7 @@ def test_sites_that_left_the_cohort_are_not_told() -> None:
 def test_a_model_that_nobody_took_is_no_result() -> None:
     interfere = killer({f"s000{i}": ("model.take", 1) for i in range(4)})
     engine = EmbeddedEngine(Naming(), named_sites(4), interfere=interfere)
-    cohort = join(Sites(engine, run=os.urandom(32), method=Naming.name), Naming())
+    cohort = join(Coordinator(engine, run=os.urandom(32), method=Naming.name), Naming())
     with pytest.raises(TooFewSitesError, match="that they have the model"):
         hand_out(cohort, MODEL)
 

@@ -16,8 +16,8 @@ from fedgeom.testing import example_sites
 from fedgeom.testing.rehearsal import Rehearsal
 
 SITES = example_sites(12, rows=12)
-MOMENTS = fedgeom.Moments(aggregation=GroupMedian(groups=4, drawn_by="seed"))
-TRAINING = fedgeom.FedAvg(rounds=3, epochs=1, aggregation=GroupMedian(groups=4, drawn_by="seed"))
+MOMENTS = fedgeom.Moments(aggregation=GroupMedian(n_groups=4, drawn_by="seed"))
+TRAINING = fedgeom.FedAvg(n_rounds=3, epochs=1, aggregation=GroupMedian(n_groups=4, drawn_by="seed"))
 GROUPS = GroupDraw(4, "seed").groups([site.name for site in SITES], 0, b"")
 
 
@@ -30,7 +30,7 @@ def held(method: Any, lost: dict[str, str], policy: Policy | None = None, sites:
             gone.add(name)
         return "killed" if name in gone else None
 
-    return Rehearsal(method, sites, policy=policy or Policy(), interfere=interfere).hold()
+    return Rehearsal(method, sites, policy=policy or Policy(), interfere=interfere).conduct()
 
 
 def test_a_group_below_the_smallest_cohort_is_dropped_and_the_run_says_so() -> None:

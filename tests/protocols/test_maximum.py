@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare, ks_2samp, kstest
 
 from fedgeom.errors import InputError
-from fedgeom.protocols.maximum import MODULUS, RING, read_levels, write_levels
+from fedgeom.protocols.fixed_point import MAXIMUM_RING, MODULUS, read_levels, write_levels
 from tests.tiers import examples
 
 
@@ -23,7 +23,7 @@ def key(*parts: object) -> bytes:
 def total(vectors: list[np.ndarray]) -> np.ndarray:
     out = np.zeros_like(vectors[0])
     for vector in vectors:
-        out = RING.add(out, vector)
+        out = MAXIMUM_RING.add(out, vector)
     return out
 
 

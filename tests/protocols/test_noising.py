@@ -19,7 +19,7 @@ from fedgeom.federation.messages import unpack
 from fedgeom.federation.session import Session
 from fedgeom.methods.moments import core
 from fedgeom.privacy.accounting import rho_for
-from fedgeom.protocols.noising import smallest_cohort
+from fedgeom.protocols.noise import smallest_cohort
 
 CLASSES = ("a", "b")
 
@@ -115,7 +115,7 @@ class Twice(Losing):
 def test_a_sum_that_is_asked_for_twice_has_the_same_noise(sums: list[np.ndarray]) -> None:
     job, data = method(holdout=0.2), tables(3)
     engine = EmbeddedEngine(job, data)
-    Session(job, b"r" * 32, 0, engine.roster).hold(Twice(engine, ""))
+    Session(job, b"r" * 32, 0, engine.roster).conduct(Twice(engine, ""))
     assert sums  # all answers were the same, bit by bit, those with noise too
 
 
@@ -127,7 +127,7 @@ def test_sites_sign_no_list_of_fewer_than_the_noise_is_for() -> None:
     with pytest.raises(
         fedgeom.FedgeomError, match="3 sites are left; the run's noise is calibrated for at least 4"
     ):
-        Session(lying, b"r" * 32, 0, engine.roster).hold(Losing(engine, "site-3"))
+        Session(lying, b"r" * 32, 0, engine.roster).conduct(Losing(engine, "site-3"))
 
 
 def test_a_handler_that_forgets_the_noise_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:

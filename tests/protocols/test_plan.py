@@ -8,7 +8,7 @@ import fedgeom
 from fedgeom.errors import ContractError
 from fedgeom.federation.plan import ANY_SHAPE, Plan, Shape, Sum
 from fedgeom.federation.policy import Policy, StrictPolicy
-from fedgeom.methods.moments.messages import SumMoments
+from fedgeom.methods.moments.messages import SumClassMoments
 from fedgeom.protocols.model_delivery import HandOut
 from fedgeom.protocols.names import AgreeOnNames
 from fedgeom.protocols.plan import costs_of, disclosures, leaves, shape_like, shape_of, stops_at
@@ -52,7 +52,7 @@ def test_more_sites_cost_each_of_them_little_more_and_the_coordinator_much() -> 
 
 
 def test_where_a_method_stops_is_the_largest_number_of_sites_that_fits() -> None:
-    method, policy = fedgeom.FedAvg(rounds=50), Policy(max_message_bytes=2**20)
+    method, policy = fedgeom.FedAvg(n_rounds=50), Policy(max_message_bytes=2**20)
     most, why = stops_at(method, **SHAPE, policy=policy)
     assert "'join.share' has" in why
     assert costs_of(method, shape_like(most, **SHAPE, policy=policy)).largest <= 2**20
@@ -112,7 +112,7 @@ def test_a_run_that_leaves_its_plan_is_stopped() -> None:
 
         def plan(self, shape: Shape) -> Plan:
             classes = yield AgreeOnNames(self.classes)
-            result = yield Sum(SumMoments(classes=classes, curvature=self.c), 7)
+            result = yield Sum(SumClassMoments(classes=classes, curvature=self.c), 7)
             yield HandOut(result=result)
 
         def conduct(self, sites):  # type: ignore[no-untyped-def]
@@ -121,7 +121,7 @@ def test_a_run_that_leaves_its_plan_is_stopped() -> None:
 
             cohort = join(sites, self)
             classes = agree_on_names(cohort, self.classes)
-            return cohort.sum_checked(SumMoments(classes=classes, curvature=self.c), length=8)
+            return cohort.sum_checked(SumClassMoments(classes=classes, curvature=self.c), length=8)
 
     with pytest.raises(ContractError, match=r"sums 8 numbers, but the plan of Wrong says 7"):
         fedgeom.run(Wrong(space="euclidean"), drawn(("a", "b", "c")))

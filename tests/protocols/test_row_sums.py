@@ -16,14 +16,14 @@ from fedgeom.crypto.masks import Ring
 from fedgeom.data.sites import SiteData
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.errors import ProtocolError, TooFewSitesError
-from fedgeom.federation.coordinator import Sites
+from fedgeom.federation.coordinator import Coordinator
 from fedgeom.federation.messages import Array, Message, Name, Question, Refusal, unpack
 from fedgeom.federation.method import Method
 from fedgeom.federation.runner import LEAVES
 from fedgeom.federation.settings import Between
 from fedgeom.federation.site import Memory, Part, Site, answers
 from fedgeom.protocols.cohort import Cohort, join
-from fedgeom.protocols.row_sums import Hidden, RowSums, RowSumsMemory
+from fedgeom.protocols.row_sums import MaskedRowSums, RowSums, RowSumsMemory
 from fedgeom.protocols.secure_sum.messages import Confirm, MaskedVector, SumQuestion, Ticket, Unmask, Witness
 from fedgeom.protocols.site import Contribution, SecureMemory, SummingSite
 from tests.protocols.lying import ME, Lying, replace, stamped
@@ -102,16 +102,16 @@ def layout(names: tuple[str, ...]) -> dict[str, tuple[int, int]]:
 def start(n: int, interfere: Interfere | None = None, **settings: Any) -> tuple[Cohort, EmbeddedEngine]:
     method = MatrixSum(**settings)
     engine = EmbeddedEngine(method, matrices(n), interfere=interfere)
-    return join(Sites(engine, run=os.urandom(32), method=method.name), method), engine
+    return join(Coordinator(engine, run=os.urandom(32), method=method.name), method), engine
 
 
-def hidden_sum(cohort: Cohort, attempts: int = 2) -> Hidden:
+def hidden_sum(cohort: Cohort, attempts: int = 2) -> MaskedRowSums:
     return cohort.sum_rows(
         lambda _, left: SumMatrix(layout=layout(left)), attempts=attempts, layout=layout, columns=COLUMNS
     )
 
 
-def found(cohort: Cohort, engine: EmbeddedEngine, hidden: Hidden) -> dict[str, np.ndarray]:
+def found(cohort: Cohort, engine: EmbeddedEngine, hidden: MaskedRowSums) -> dict[str, np.ndarray]:
     """Give each site its block and return what it reads there."""
     blocks = {name: TakeBlock(of=hidden.ticket, block=Array.of(block)) for name, block in hidden.blocks.items()}
     cohort.sites.ask(blocks, expect=Taken).need(len(blocks), "with their blocks")

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from fedgeom.federation.coordinator import Event
-from fedgeom.federation.ledger import Entry
+from fedgeom.federation.ledger import LedgerEntry
 from fedgeom.federation.record import RunRecord
 
 MASKED = "masked; with all others: sums"
@@ -26,7 +26,7 @@ def folder_of(
     config = {
         "method": method,
         "seed": 7,
-        "parameters": parameters or {"rounds": rounds, "rate": 0.1, "validation": 0.0},
+        "parameters": parameters or {"n_rounds": rounds, "learning_rate": 0.1, "validation_fraction": 0.0},
         "sites": {name: {"rows": 40, "columns": 5} for name in names},
     }
     record = RunRecord(path, config)
@@ -43,7 +43,7 @@ def folder_of(
             record.event(Event(step, question, name, "asked"))
         for name in names:
             record.event(Event(step, question, name, "answered"))
-            record.enter(Entry(step=step, site=name, kind=answer, bytes=size, received=300, reveals=reveals))
+            record.enter(LedgerEntry(step=step, site=name, kind=answer, bytes=size, received=300, reveals=reveals))
     for name, value in (metrics or {"sites": sites, "classes": 2, "seconds": 1.25}).items():
         record.metric(name, value)
     record.finish()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from rich.console import Console
 
-from fedgeom.report.table import Table, to_terminal
+from fedgeom.report.table import ReportTable, to_terminal
 
 
-def printed(*tables: Table, width: int = 160) -> str:
+def printed(*tables: ReportTable, width: int = 160) -> str:
     """Return what a terminal would show, a wide one if nothing is said."""
     console = Console(width=width, record=True)
     console.print(to_terminal(*tables))

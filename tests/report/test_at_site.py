@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fedgeom
-from fedgeom.deploy.answering import read_data
+from fedgeom.deploy.answers import read_data
 from fedgeom.deploy.journal import Journal
 from fedgeom.errors import InputError
 from fedgeom.federation.session import Session
@@ -20,7 +20,7 @@ METHODS = {
     "hulls": fedgeom.Hulls(epsilon=0.05, holdout=0.25),
     "ellipses": fedgeom.Ellipses(space="euclidean", holdout=0.25),
     "moments": fedgeom.Moments(space="euclidean", holdout=0.25),
-    "fedavg": fedgeom.FedAvg(rounds=2, epochs=1, holdout=0.25),
+    "fedavg": fedgeom.FedAvg(n_rounds=2, epochs=1, holdout=0.25),
 }
 
 
@@ -30,7 +30,7 @@ def result(request, tmp_path_factory):
     root = tmp_path_factory.mktemp("at-site")
     office = make_coordinator(root / "c")
     sites = make_sites(root, office)
-    Session(METHODS[request.param], RUN, 0, office.roster()).hold(FolderEngine(sites))
+    Session(METHODS[request.param], RUN, 0, office.roster()).conduct(FolderEngine(sites))
     return request.param, sites["anna"]
 
 

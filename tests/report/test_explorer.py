@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from fedgeom.report.explorer import MANY, Scene, Shape, explorer
+from fedgeom.report.explorer import MANY, Outline, Scene, explorer
 
 
 def scene(sites):
-    shapes = [Shape(at % 2, name, "M1 1L2 2z", f"{name}: <b>") for at, name in enumerate(sites)]
+    shapes = [Outline(at % 2, name, "M1 1L2 2z", f"{name}: <b>") for at, name in enumerate(sites)]
     return Scene("The disc", "note", True, {0: "a<", 1: "b"}, sites, shapes, [(0, "M0 0z")], [(0, 1.0, 2.0)], [])
 
 

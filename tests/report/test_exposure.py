@@ -22,7 +22,7 @@ def test_noise_is_said_where_there_is_any(tmp_path):
     plain = read_run(folder_of(tmp_path / "a"))
     assert spent(plain) == {}
     assert "nothing but sums over all sites" in exposure(plain)
-    described = read_run(folder_of(tmp_path / "b", parameters={"epsilon": 2.0, "delta": 1e-5, "rounds": 4}))
+    described = read_run(folder_of(tmp_path / "b", parameters={"epsilon": 2.0, "delta": 1e-5, "n_rounds": 4}))
     assert "ε = 2 at δ = 1e-05. What is trained is not covered" in exposure(described)
     private = {"privacy": {"epsilon": 1.5, "delta": 1e-6, "clip": 2.0, "unit": "site"}}
     run = read_run(folder_of(tmp_path / "c", parameters=private))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from fedgeom.report.naming import Naming, read_naming
+from fedgeom.report.label_names import Naming, read_naming
 from fedgeom.report.tables import doubt_table, evidence_table, naming_table, naming_verdict
 from tests.report.printing import printed
 

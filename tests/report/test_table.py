@@ -7,10 +7,10 @@ import sys
 
 from rich.console import Console
 
-from fedgeom.report.table import Cell, Table, size, styled, to_html, to_terminal
+from fedgeom.report.table import Cell, ReportTable, size, styled, to_html, to_terminal
 from tests.report.printing import printed
 
-TABLE = Table(
+TABLE = ReportTable(
     "Rows",
     ["site", "rows"],
     [["Ulm", "12"], [Cell("✗ Bern", "bad"), "3"], styled(["all", "15"], "strong")],
@@ -21,7 +21,7 @@ TABLE = Table(
 
 
 def test_on_a_terminal():
-    assert [line.rstrip() for line in printed(TABLE, Table("", ["", ""], [["a", "b"]])).splitlines()] == [
+    assert [line.rstrip() for line in printed(TABLE, ReportTable("", ["", ""], [["a", "b"]])).splitlines()] == [
         "Rows (of two)",
         "site    rows",
         "Ulm       12",
@@ -52,13 +52,13 @@ def test_a_page_names_columns_and_rows_for_screen_readers():
     assert '<th scope="col">site</th><th scope="col" class="n">rows</th>' in page
     assert '<th scope="row">Ulm</th><td class="n">12</td>' in page
     assert 'aria-label="Rows" tabindex="0"' in page
-    assert "<thead><tr><td></td>" in to_html(Table("", ["", "rows"], []))
-    assert "<thead>" not in to_html(Table("", ["", ""], [["a", "b"]]))
+    assert "<thead><tr><td></td>" in to_html(ReportTable("", ["", "rows"], []))
+    assert "<thead>" not in to_html(ReportTable("", ["", ""], [["a", "b"]]))
 
 
 def test_nothing_that_others_wrote_is_markup_in_either():
     hostile = "[red]x[/red]<script>alert(1)</script>\x1b[2J"
-    table = Table(hostile, [hostile], [[hostile]], aside=hostile, notes=[hostile])
+    table = ReportTable(hostile, [hostile], [[hostile]], aside=hostile, notes=[hostile])
     page = to_html(table)
     assert "<script" not in page
     shown = printed(table)
@@ -68,7 +68,7 @@ def test_nothing_that_others_wrote_is_markup_in_either():
 
 def test_nothing_that_others_wrote_poses_as_a_line_of_ours():
     forged = "moments\nseed     7"
-    shown = printed(Table(forged, [forged], [[forged]], aside=forged, notes=[forged]))
+    shown = printed(ReportTable(forged, [forged], [[forged]], aside=forged, notes=[forged]))
     assert "seed     7" not in [line.strip() for line in shown.splitlines()]
     assert shown.count("moments\\nseed     7") == 5
 

@@ -8,13 +8,13 @@ import pytest
 
 from fedgeom.data.validation import SiteSummary
 from fedgeom.errors import InputError
-from fedgeom.evaluation.benchmark import Entry, Sweep
+from fedgeom.evaluation.benchmark import MethodResult, Sweep
 from fedgeom.evaluation.evaluation import evaluate
-from fedgeom.federation.ledger import Entry as Message
 from fedgeom.federation.ledger import Ledger
+from fedgeom.federation.ledger import LedgerEntry as Message
 from fedgeom.protocols.evaluation import Counts, Tally
 from fedgeom.report import tables
-from fedgeom.report.naming import read_naming
+from fedgeom.report.label_names import read_naming
 from tests.evaluation.counting import figures
 from tests.evaluation.test_benchmark import comparison
 from tests.report.printing import printed
@@ -124,7 +124,7 @@ def test_what_was_not_scored_and_what_intervals_are_of_is_said():
 
 def test_a_comparison_has_rivals_methods_failures_and_a_word():
     found = comparison({"a": [900], "b": [700]})
-    failed = [*found.entries, Entry(row="[red]c", seed=0, failure="gone\nfor good " + "x" * 400)]
+    failed = [*found.entries, MethodResult(row="[red]c", seed=0, failure="gone\nfor good " + "x" * 400)]
     flat = " ".join(printed(*tables.sweep_tables(msgspec.structs.replace(found, entries=failed))).split())
     for piece in (
         "majority class",
@@ -149,13 +149,13 @@ def test_differences_with_several_seeds():
 
 def swept() -> Sweep:
     low, high = comparison({"[red]a": [700, 900]}).entries
-    failed = Entry(row="b", seed=0, failure="gone")
+    failed = MethodResult(row="b", seed=0, failure="gone")
     tried = [
         msgspec.structs.replace(low, stage="choosing"),
         msgspec.structs.replace(high, stage="choosing", setting=1, chosen=True),
         msgspec.structs.replace(failed, stage="choosing"),
     ]
-    settings = {"[red]a": [{"rate": 0.1}, {"optimizer": {"name": "sgd", "momentum": 0.9}}], "b": [{}]}
+    settings = {"[red]a": [{"learning_rate": 0.1}, {"optimizer": {"name": "sgd", "momentum": 0.9}}], "b": [{}]}
     return Sweep(share=0.25, settings=settings, entries=[*tried, high, failed])
 
 

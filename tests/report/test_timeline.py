@@ -5,12 +5,19 @@ from __future__ import annotations
 from fedgeom.federation.coordinator import Event
 from fedgeom.federation.record import RunRecord
 from fedgeom.report.run_folder import read_run
-from fedgeom.report.timeline import Exchange, Step, read_exchanges, read_phases, read_steps, timeline
+from fedgeom.report.timeline import (
+    TimelineExchange,
+    TimelineStep,
+    read_exchanges,
+    read_phases,
+    read_steps,
+    timeline,
+)
 from tests.report.folders import folder_of
 
 
 def exchanges(kinds):
-    return [Exchange((Step(at, kind),)) for at, kind in enumerate(kinds, start=1)]
+    return [TimelineExchange((TimelineStep(at, kind),)) for at, kind in enumerate(kinds, start=1)]
 
 
 def test_a_sum_is_one_exchange_and_rounds_are_one_phase(tmp_path):

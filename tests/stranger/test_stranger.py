@@ -20,8 +20,8 @@ from fedgeom.federation.record import read_folder
 from fedgeom.methods.catalogue import load_model, method_class
 from fedgeom.methods.iterative import Aggregation
 from fedgeom.methods.iterative.learners import LEARNERS
+from fedgeom.methods.iterative.optimizer import Schedule
 from fedgeom.methods.iterative.personal import Personal
-from fedgeom.methods.iterative.schedule import Schedule
 from fedgeom.testing import check_method
 from tests.cli.calling import call
 from tests.stranger.installing import LIAR, PACKAGE, PARCEL, THIEF, metadata
@@ -113,7 +113,7 @@ def test_the_method_stands_what_every_method_must():
 @pytest.mark.usefixtures("parcel")
 def test_the_learner_and_the_aggregation_train(sites):
     method = fedgeom.FedAvg(
-        rounds=3, learner="parcel-squares", aggregation={"name": "parcel-midrange", "lean": 0.25}, secure=False
+        n_rounds=3, learner="parcel-squares", aggregation={"name": "parcel-midrange", "lean": 0.25}, secure=False
     )
     run = fedgeom.run(method, sites, seed=0)
     assert np.mean(run.model.predict(sites[0].X) == sites[0].y) > 0.8
@@ -209,7 +209,7 @@ def test_a_package_that_claims_a_name_of_ours_does_not_replace_it(install, sites
             assert REGISTRIES[group].find(name) is before[group][name]
     (tmp_path / "a.csv").write_text("x,y\n1,a\n2,b\n")
     assert len(read_site(tmp_path / "a.csv", label="y")) == 2
-    fedgeom.run(fedgeom.FedAvg(rounds=1, personal="finetuned"), sites)
+    fedgeom.run(fedgeom.FedAvg(n_rounds=1, personal="finetuned"), sites)
     assert "hulls" in call("methods")
     assert "fedgeom_thief" not in sys.modules
 

@@ -31,15 +31,15 @@ def test_a_damaged_run_is_listed_as_far_as_it_can_be_read(place):
 
 
 def test_runs_stand_side_by_side_with_what_they_differ_in(place):
-    one = folder_of(place.runs / "one", rounds=1, parameters={"rate": 0.1, "rounds": 3})
-    two = folder_of(place.runs / "two", rounds=1, parameters={"rate": 0.2, "rounds": 3})
+    one = folder_of(place.runs / "one", rounds=1, parameters={"learning_rate": 0.1, "n_rounds": 3})
+    two = folder_of(place.runs / "two", rounds=1, parameters={"learning_rate": 0.2, "n_rounds": 3})
     (two / FILE).write_bytes(msgspec.json.encode(figures()))
     head, rows = side_by_side([one, two])
     found = {row[0]: row[1:] for row in rows}
     assert head == ["", "one", "two"]
     assert found["accuracy"] == ["–", "0.700 [0.481, 0.855]"]
-    assert found["rate"] == ["default", "0.2"]
-    assert "rounds" not in found
+    assert found["learning_rate"] == ["default", "0.2"]
+    assert "n_rounds" not in found
 
 
 def test_five_hundred_runs_are_listed(place):

@@ -8,10 +8,10 @@ from fedgeom.deploy.approvals import ApprovalStore
 from fedgeom.deploy.budgets import BudgetStore
 from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.errors import InputError
-from fedgeom.federation.approval import JobTerms, hash_terms
+from fedgeom.federation.policy import JobTerms, hash_terms
 from fedgeom.federation.privacy import DP, Spent
 from fedgeom.report.tables import budget_table
-from fedgeom.studio.stewarding import approve, budget, overview, revoke
+from fedgeom.studio.steward import approve, budget, overview, revoke
 from fedgeom.version import __version__
 
 

@@ -11,12 +11,12 @@ import fedgeom
 from fedgeom.methods.moments.site import MomentsSite
 from fedgeom.protocols.join.site import pack_names
 from fedgeom.protocols.secure_sum.messages import SumQuestion
-from fedgeom.protocols.secure_sum.site import Sums
+from fedgeom.protocols.secure_sum.site import SumPart
 from fedgeom.testing import adversary
 from fedgeom.testing.rehearsal import CheckContext
 
 
-class Trusting(Sums):
+class Trusting(SumPart):
     """Admits what it is asked."""
 
     def admit(self, question: SumQuestion) -> None:

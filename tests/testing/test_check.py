@@ -14,7 +14,7 @@ from fedgeom.errors import InputError, ProtocolError
 from fedgeom.extend import Method, Plain, answers
 from fedgeom.federation.messages import encode
 from fedgeom.federation.method import METHODS
-from fedgeom.methods.moments.messages import SumMoments
+from fedgeom.methods.moments.messages import SumClassMoments
 from fedgeom.methods.moments.site import MomentsSite
 from fedgeom.protocols.model_delivery import TakeResult
 from fedgeom.testing import (
@@ -33,11 +33,11 @@ from tests.testing.test_faults import Counting, Fragile, FragileTest
 
 pytest_plugins = ["pytester"]
 
-QUICK = {"rounds": 3, "epochs": 1}
-SPREADING: dict[str, Any] = {"rounds": 2, "epochs": 1, "warm": 1}
+QUICK = {"n_rounds": 3, "epochs": 1}
+SPREADING: dict[str, Any] = {"n_rounds": 2, "epochs": 1, "warmup_rounds": 1}
 OPEN = {"hidden_projection": False}
 DEEP = ["Moon", "FedRoD", "FedLC", "SphereFed", "FedProto"]
-SMALL = {"rounds": 2, "epochs": 1, "network": {"name": "mlp", "features": 4, "hidden": 4}}
+SMALL = {"n_rounds": 2, "epochs": 1, "network": {"name": "mlp", "features": 4, "hidden": 4}}
 ALGORITHMS = [
     "FedAvg", "FedProx", "Scaffold", "FedDyn", "FedAdam", "FedYogi", "Ditto", "PFedMe", "FedPer", "Interpolated",
     "LocalOnly", "FedAvgM", "FedNova", "FedRep", "FedBABU",
@@ -60,34 +60,39 @@ def cases() -> list[Any]:
         ("ellipses", fedgeom.Ellipses),
         ("moments", fedgeom.Moments),
         ("ridge", lambda: fedgeom.Ridge(features=["linear", "binned"])),
-        ("xclp", lambda: fedgeom.XCLP(bits=64, hidden_projection=False, confidence="code")),
-        ("xclp anchors", lambda: fedgeom.XCLP(graph="anchors", anchors=6, rounds=2)),
+        ("xclp", lambda: fedgeom.XCLP(hash_bits=64, hidden_projection=False, confidence="code")),
+        ("xclp anchors", lambda: fedgeom.XCLP(graph="anchors", n_anchors=6, n_rounds=2)),
         (
             "xclp training",
-            lambda: fedgeom.XCLPTraining(**SPREADING, labels={"name": "xclp", "anchors": 6, "steps": 1}),
+            lambda: fedgeom.XCLPTraining(**SPREADING, labels={"name": "xclp", "n_anchors": 6, "steps": 1}),
         ),
         (
             "xclp training pairs",
             lambda: fedgeom.XCLPTraining(
-                **SPREADING, labels={"name": "xclp", "graph": "pairs", "bits": 64} | OPEN
+                **SPREADING, labels={"name": "xclp", "graph": "pairs", "hash_bits": 64} | OPEN
             ),
         ),
         ("xclp training network", lambda: fedgeom.XCLPTraining(**SPREADING, labels="network")),
-        ("shrunk", lambda: fedgeom.Shrunk(rounds=2, folds=2)),
-        ("ptopofl", lambda: fedgeom.PTopoFL(rounds=2, epochs=1, points=12)),
+        ("shrunk", lambda: fedgeom.Shrunk(n_rounds=2, n_folds=2)),
+        ("ptopofl", lambda: fedgeom.PTopoFL(n_rounds=2, epochs=1, n_points=12)),
         (
             "ptopofl activations",
-            lambda: fedgeom.PTopoFL(**SMALL, points=12, described="activations", topo_inputs=True),
+            lambda: fedgeom.PTopoFL(**SMALL, n_points=12, descriptor_input="activations", topo_inputs=True),
         ),
         (
             "ptopofl activations later",
             lambda: fedgeom.PTopoFL(
-                **SMALL, points=12, described="activations", first_described=1, closeness=False, trust="none"
+                **SMALL,
+                n_points=12,
+                descriptor_input="activations",
+                first_descriptor_round=1,
+                closeness=False,
+                trust="none",
             ),
         ),
         (
             "hyperfed",
-            lambda: fedgeom.HyperFed(rounds=2, steps=2, network=None, head="linear", loss="cross-entropy"),
+            lambda: fedgeom.HyperFed(n_rounds=2, steps=2, network=None, head="linear", loss="cross-entropy"),
         ),
         ("hyperfed network", lambda: fedgeom.HyperFed(**SMALL)),
         ("hyperfed tree", lambda: fedgeom.HyperFed(**SMALL, **TREE)),
@@ -155,8 +160,8 @@ class OtherTwin(fedgeom.Moments):
 class TalkativeSite(MomentsSite):
     """Refuses by what its rows are: all but those of the example."""
 
-    @answers(SumMoments)
-    def sum_moments(self, ask: SumMoments) -> Any:
+    @answers(SumClassMoments)
+    def sum_moments(self, ask: SumClassMoments) -> Any:
         known = {site.name: site.X for site in example_sites()}
         if not np.array_equal(self.whole.X, known[self.name]):
             raise ProtocolError("other rows")
@@ -179,8 +184,8 @@ class CarelessSite(MomentsSite):
 class DrawnAnew(MomentsSite):
     """Answers the same question differently each time."""
 
-    @answers(SumMoments)
-    def sum_moments(self, ask: SumMoments) -> Any:
+    @answers(SumClassMoments)
+    def sum_moments(self, ask: SumClassMoments) -> Any:
         found = super().sum_moments(ask)
         noise = np.random.default_rng().integers(0, 2**20, found.vector.shape).astype(np.uint64)
         return self.contribute(ask, found.vector + noise)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import pytest
 
 import fedgeom
-from fedgeom.federation.coordinator import Sites
+from fedgeom.federation.coordinator import Coordinator
 from fedgeom.testing import faults
 from fedgeom.testing.rehearsal import CheckContext
 
@@ -17,7 +17,7 @@ from fedgeom.testing.rehearsal import CheckContext
 class Fragile(fedgeom.Moments):
     name: ClassVar[str] = "test fragile"
 
-    def conduct(self, sites: Sites) -> Any:
+    def conduct(self, sites: Coordinator) -> Any:
         model = super().conduct(sites)
         if sites.lost:
             raise ZeroDivisionError("nobody thought of that")
@@ -33,7 +33,7 @@ def test_a_method_that_dies_of_a_lost_site_is_found() -> None:
 class FragileTest(fedgeom.Moments):
     name: ClassVar[str] = "test fragile test"
 
-    def conduct(self, sites: Sites) -> Any:
+    def conduct(self, sites: Coordinator) -> Any:
         model = super().conduct(sites)
         evaluate = sites.last_step
 
@@ -61,7 +61,7 @@ class Counting(fedgeom.Moments):
     name: ClassVar[str] = "test counting"
     times: ClassVar[int] = 0
 
-    def conduct(self, sites: Sites) -> Any:
+    def conduct(self, sites: Coordinator) -> Any:
         type(self).times += 1
         model = super().conduct(sites)
         return replace(model, means=model.means + self.times)

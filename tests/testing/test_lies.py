@@ -10,7 +10,7 @@ import numpy as np
 import fedgeom
 from fedgeom.federation.messages import Array, Message, Names, Question, decode, encode
 from fedgeom.methods.iterative.setup import Ready
-from fedgeom.methods.moments.messages import SumMoments
+from fedgeom.methods.moments.messages import SumClassMoments
 from fedgeom.protocols.secure_sum.messages import hash_question
 from fedgeom.testing.examples import example_sites
 from fedgeom.testing.lies import ARRAYS, Lie, lies_about, restamped
@@ -62,10 +62,10 @@ def test_a_lie_about_what_is_not_there_changes_nothing() -> None:
 
 
 def test_the_ticket_of_a_lie_is_made_out_for_it() -> None:
-    held = Rehearsal(fedgeom.Moments(), example_sites()).hold()
-    one = next(one for one in held.exchanges if one.frame.kind == SumMoments.kind)
+    held = Rehearsal(fedgeom.Moments(), example_sites()).conduct()
+    one = next(one for one in held.exchanges if one.frame.kind == SumClassMoments.kind)
     lie = Lie(("classes",), "the other way round", lambda value: value[::-1])
-    told = decode(restamped(lie.told(msgspec.msgpack.decode(one.frame.body)), SumMoments), SumMoments)
+    told = decode(restamped(lie.told(msgspec.msgpack.decode(one.frame.body)), SumClassMoments), SumClassMoments)
     assert told.classes == ("right", "left")
     assert told.ticket.question_hash == hash_question(told)
-    assert restamped({"nonsense": 1}, SumMoments) == msgspec.msgpack.encode({"nonsense": 1})
+    assert restamped({"nonsense": 1}, SumClassMoments) == msgspec.msgpack.encode({"nonsense": 1})

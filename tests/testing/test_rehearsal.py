@@ -13,7 +13,7 @@ from fedgeom.testing.rehearsal import CheckContext, Rehearsal, refused
 
 
 def test_every_exchange_can_be_played_again_and_gives_the_same_answer() -> None:
-    held = Rehearsal(fedgeom.Moments(), example_sites()).hold()
+    held = Rehearsal(fedgeom.Moments(), example_sites()).conduct()
     assert held.steps == 8
     assert len(held.exchanges) == 4 * 8
     for one in held.exchanges:
@@ -24,14 +24,14 @@ def test_every_exchange_can_be_played_again_and_gives_the_same_answer() -> None:
 
 
 def test_a_question_put_into_the_runs_frame_is_the_request() -> None:
-    held = Rehearsal(fedgeom.Moments(), example_sites()).hold()
+    held = Rehearsal(fedgeom.Moments(), example_sites()).conduct()
     one = held.exchanges[0]
     question = held.question(one)
     assert held.request(question, encode(question)) == one.request
 
 
 def test_a_refusal_has_a_reason() -> None:
-    held = Rehearsal(fedgeom.Moments(), example_sites()).hold()
+    held = Rehearsal(fedgeom.Moments(), example_sites()).conduct()
     last = held.exchanges[-1]
     reply, memory = held.runner(last.site).answer(last.request, None)
     assert "before it joined" in refused(reply)
@@ -39,13 +39,13 @@ def test_a_refusal_has_a_reason() -> None:
 
 
 def test_a_run_with_a_site_lost_shares_the_steps_before_and_asks_the_sites_after() -> None:
-    held = Rehearsal(fedgeom.Moments(), example_sites()).hold()
-    other = held.with_site_lost("site-2", 5).hold()
+    held = Rehearsal(fedgeom.Moments(), example_sites()).conduct()
+    other = held.with_site_lost("site-2", 5).conduct()
     shared = [one for one in held.exchanges if one.step < 5]
     assert other.exchanges[: len(shared)] == shared
     assert {one.site for one in other.exchanges if one.step >= 5} == {"site-1", "site-3", "site-4"}
     assert set(other.conversation.lost) == {"site-2"}
-    alone = Rehearsal(fedgeom.Moments(), example_sites(), interfere=lambda name, _: lost(name)).hold
+    alone = Rehearsal(fedgeom.Moments(), example_sites(), interfere=lambda name, _: lost(name)).conduct
     found: list[str] = []
 
     def lost(name: str) -> str | None:
@@ -56,8 +56,8 @@ def test_a_run_with_a_site_lost_shares_the_steps_before_and_asks_the_sites_after
 
 
 def test_nothing_is_asked_again_where_nobody_is_lost() -> None:
-    held = Rehearsal(fedgeom.Moments(), example_sites()).hold()
-    again = held.with_site_lost("site-1", held.steps + 1).hold()
+    held = Rehearsal(fedgeom.Moments(), example_sites()).conduct()
+    again = held.with_site_lost("site-1", held.steps + 1).conduct()
     assert again.exchanges == held.exchanges
     assert again.model.to_bytes() == held.model.to_bytes()
 
@@ -75,9 +75,9 @@ class Moody(fedgeom.Moments):
 
 
 def test_a_coordinator_that_asks_something_else_is_found() -> None:
-    held = Rehearsal(Moody(), example_sites()).hold()
+    held = Rehearsal(Moody(), example_sites()).conduct()
     with pytest.raises(AssertionError, match=r"puts another 'join\.hello' in step 1 than before"):
-        held.with_site_lost("site-1", 4).hold()
+        held.with_site_lost("site-1", 4).conduct()
 
 
 def test_a_context_makes_its_runs_once_and_when_they_are_used() -> None:

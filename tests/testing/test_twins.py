@@ -12,7 +12,7 @@ import pytest
 import fedgeom
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.extend import Method, answers
-from fedgeom.methods.moments.messages import SumMoments
+from fedgeom.methods.moments.messages import SumClassMoments
 from fedgeom.methods.moments.site import MomentsSite
 from fedgeom.protocols.model_delivery import ModelTaken, TakeResult
 from fedgeom.testing.examples import example_sites
@@ -39,8 +39,8 @@ def telling(what: str, error: type[Exception], step: str) -> Method:
     """Return Moments whose sites fail at one step where their data are odd."""
 
     class Telling(MomentsSite):
-        @answers(SumMoments)
-        def sum_moments(self, ask: SumMoments) -> Any:
+        @answers(SumClassMoments)
+        def sum_moments(self, ask: SumClassMoments) -> Any:
             if step == "sum" and odd(self.whole, what):
                 raise error("odd")
             return super().sum_moments(ask)
@@ -80,7 +80,7 @@ def test_labels_that_are_hidden_or_missing_are_not_told_by_refusals(hide: bool) 
     logging.disable(logging.WARNING)
     try:
         method = fedgeom.XCLP(
-            bits=64, hamming="ot", hidden_projection=False, hide_labelled=hide, classes=("0", "1", "2")
+            hash_bits=64, hamming="ot", hidden_projection=False, hide_labelled=hide, classes=("0", "1", "2")
         )
         assert refusals_reveal_nothing(CheckContext(method, cones(4, rows=8, labelled=0.5))) > 300
     finally:

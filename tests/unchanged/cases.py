@@ -75,7 +75,7 @@ def _hulls() -> Iterator[Case]:
     yield Case(
         "hulls settled",
         lambda: (
-            fedgeom.Hulls(epsilon=0.2, radius=0.96, capacity=80, n_classes=2, h=3, trim=0.05, C=1.0, pairs=1),
+            fedgeom.Hulls(epsilon=0.2, radius=0.96, capacity=80, n_classes=2, h=3, trim=0.05, C=1.0, n_pairs=1),
             _set("synthetic", points=400, n_sites=4, seed=3),
         ),
     )
@@ -100,7 +100,7 @@ def _ellipses() -> Iterator[Case]:
     )
     yield Case(
         "ellipses shared words, lumps",
-        lambda: (fedgeom.Ellipses(names="shared", lumps=2, rule="linear"), _set("wine")),
+        lambda: (fedgeom.Ellipses(names="shared", n_components=2, rule="linear"), _set("wine")),
     )
     yield Case(
         "ellipses depth",
@@ -134,14 +134,16 @@ def _xclp() -> Iterator[Case]:
         yield Case(
             f"xclp pairs {variant}",
             lambda variant=variant: (
-                fedgeom.XCLP(bits=256, variant=variant, hamming="ot", hidden_projection=False),
+                fedgeom.XCLP(hash_bits=256, variant=variant, hamming="ot", hidden_projection=False),
                 few(),
             ),
         )
     yield Case(
         "xclp pairs bfv code confidence",
         lambda: (
-            fedgeom.XCLP(bits=128, hidden_projection=False, confidence="code", hide_labelled=True, prior="own"),
+            fedgeom.XCLP(
+                hash_bits=128, hidden_projection=False, confidence="code", hide_labelled=True, prior="own"
+            ),
             few(),
         ),
         needs="seal",
@@ -149,7 +151,7 @@ def _xclp() -> Iterator[Case]:
     for seed in (0, 3):
         yield Case(
             "xclp anchors",
-            lambda: (fedgeom.XCLP(graph="anchors", anchors=20, rounds=4), _sparse_labels(_set("digits"), 5)),
+            lambda: (fedgeom.XCLP(graph="anchors", n_anchors=20, n_rounds=4), _sparse_labels(_set("digits"), 5)),
             seed,
         )
     yield Case(
@@ -157,8 +159,8 @@ def _xclp() -> Iterator[Case]:
         lambda: (
             fedgeom.XCLP(
                 graph="anchors",
-                anchors=12,
-                rounds=3,
+                n_anchors=12,
+                n_rounds=3,
                 variant="code",
                 confidence="code",
                 classes=("c0", "c1", "c2"),
@@ -169,7 +171,7 @@ def _xclp() -> Iterator[Case]:
 
 
 def _training() -> Iterator[Case]:
-    quick: dict[str, Any] = {"rounds": 4, "epochs": 2}
+    quick: dict[str, Any] = {"n_rounds": 4, "epochs": 2}
     rows = ["FedAvg", "FedProx", "Scaffold", "FedDyn", "FedAdam", "FedYogi", "Ditto", "PFedMe", "FedPer"]
     for name in (*rows, "Interpolated", "LocalOnly"):
         yield Case(f"{name} breast-cancer", lambda name=name: (_row(name, **quick), _set("breast-cancer")))
@@ -181,12 +183,12 @@ def _training() -> Iterator[Case]:
         "trimmed": {"aggregation": ("trimmed", {"trim": 0.3})},
         "krum": {"aggregation": ("krum", {"n_byzantine": 1})},
         "geometric": {"aggregation": "geometric"},
-        "sampled": {"share": 0.6},
-        "watched": {"validation": 0.2, "patience": 2, "rounds": 8},
-        "cosine": {"schedule": "cosine", "batch": None},
+        "sampled": {"participation": 0.6},
+        "watched": {"validation_fraction": 0.2, "patience": 2, "n_rounds": 8},
+        "cosine": {"schedule": "cosine", "batch_size": None},
         "decay": {"schedule": ("decay", {"decay": 0.8}), "steps": 5},
         "own scale": {"scale": "site"},
-        "no scale": {"scale": "none", "rate": 0.01},
+        "no scale": {"scale": "none", "learning_rate": 0.01},
         "exact": {"solver": "exact", "C": 0.3},
         "finetuned": {"personal": "finetuned"},
         "mixed": {"personal": ("interpolated", {"mix": 0.25})},
@@ -198,7 +200,7 @@ def _training() -> Iterator[Case]:
             lambda chosen=chosen: (_row("FedAvg", **(quick | chosen)), _blobs(6, 30, 5, 4, 4)),
             2,
         )
-    yield Case("Scaffold sampled", lambda: (_row("Scaffold", share=0.5, **quick), _blobs(6, 30, 5, 4, 4)))
+    yield Case("Scaffold sampled", lambda: (_row("Scaffold", participation=0.5, **quick), _blobs(6, 30, 5, 4, 4)))
     yield Case(
         "FedAvg torch",
         lambda: (_row("FedAvg", learner=_network(), **quick), _blobs(4, 30, 5, 3, 6)),
@@ -211,19 +213,19 @@ def _training() -> Iterator[Case]:
     )
     for seed in (0, 5):
         yield Case(
-            "Shrunk breast-cancer", lambda: (_row("Shrunk", rounds=4, folds=3), _set("breast-cancer")), seed
+            "Shrunk breast-cancer", lambda: (_row("Shrunk", n_rounds=4, n_folds=3), _set("breast-cancer")), seed
         )
     yield Case(
-        "Shrunk own scale", lambda: (_row("Shrunk", rounds=3, folds=3, scale="site"), _blobs(4, 40, 4, 2, 8))
+        "Shrunk own scale", lambda: (_row("Shrunk", n_rounds=3, n_folds=3, scale="site"), _blobs(4, 40, 4, 2, 8))
     )
 
 
 def _topology() -> Iterator[Case]:
-    quick: dict[str, Any] = {"rounds": 3, "epochs": 2, "points": 30}
+    quick: dict[str, Any] = {"n_rounds": 3, "epochs": 2, "n_points": 30}
     settings: dict[str, dict[str, Any]] = {
         "default": {},
         "classes": {"cluster_by": "classes", "trust": "classes"},
-        "diagrams": {"cluster_by": "diagrams", "trust": "merges", "secure": False, "clusters": 2},
+        "diagrams": {"cluster_by": "diagrams", "trust": "merges", "secure": False, "n_clusters": 2},
         "updates": {"cluster_by": "updates", "trust": "updates"},
         "tracked": {"track_every": 1, "drift_limit": 0.01, "secure": False},
         "augmented": {"augment": True, "unit_box": True, "size_free": False},
@@ -236,7 +238,7 @@ def _topology() -> Iterator[Case]:
         )
     yield Case(
         "PTopoFL published",
-        lambda: (fedgeom.PTopoFL.published(rounds=2), _blobs(6, 40, 4, 2, 10)),
+        lambda: (fedgeom.PTopoFL.published(n_rounds=2), _blobs(6, 40, 4, 2, 10)),
         1,
         needs="gudhi",
     )

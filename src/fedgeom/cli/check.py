@@ -9,7 +9,7 @@ import typer
 
 if TYPE_CHECKING:
     from fedgeom.protocols.plan import Costs
-    from fedgeom.report.table import Table
+    from fedgeom.report.table import ReportTable
 
 
 def check(
@@ -107,9 +107,9 @@ def figures(costs: Costs) -> dict[str, Any]:
     return {name: getattr(costs, name) for name in names.split()}
 
 
-def question_table(costs: Costs) -> Table:
+def question_table(costs: Costs) -> ReportTable:
     """Return one row for each kind of question."""
-    from fedgeom.report.table import Table, size
+    from fedgeom.report.table import ReportTable, size
     from fedgeom.report.words import WORDS
 
     kinds: dict[str, list[float]] = {}
@@ -121,12 +121,12 @@ def question_table(costs: Costs) -> Table:
     rows = [
         [WORDS.get(kind, kind), f"{times:.0f}", size(down), size(up)] for kind, (times, down, up) in kinds.items()
     ]
-    return Table("", ["question", "times", "to a site", "from it"], rows, right=(1, 2, 3))
+    return ReportTable("", ["question", "times", "to a site", "from it"], rows, right=(1, 2, 3))
 
 
-def total_table(found: dict[int, Costs]) -> Table:
+def total_table(found: dict[int, Costs]) -> ReportTable:
     """Return one column for each number of sites."""
-    from fedgeom.report.table import Table, size
+    from fedgeom.report.table import ReportTable, size
 
     rows = [
         ["questions", *(f"{one.questions:,}" for one in found.values())],
@@ -141,4 +141,4 @@ def total_table(found: dict[int, Costs]) -> Table:
         ["the coordinator's, about", *(size(one.coordinator_memory) for one in found.values())],
     ]
     head = ["", *(f"{count:,} sites" for count in found)]
-    return Table("", head, rows, right=range(1, len(head)))
+    return ReportTable("", head, rows, right=range(1, len(head)))

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 
-class Choice(StrEnum):
+class DemoSet(StrEnum):
     """The sets that have sites with words of their own."""
 
     BREAST_CANCER = "breast-cancer"
@@ -34,8 +34,8 @@ SHARE = 0.3
 
 def demo(
     sites_data: Annotated[
-        Choice, typer.Option(help="The data; breast-cancer begins with raw files, the others with clean tables.")
-    ] = Choice.BREAST_CANCER,
+        DemoSet, typer.Option(help="The data; breast-cancer begins with raw files, the others with clean tables.")
+    ] = DemoSet.BREAST_CANCER,
     out: Annotated[
         Path, typer.Option(help="Where to keep the run: OUT-1, OUT-2, …, the first that is free.")
     ] = Path("runs/demo"),
@@ -61,9 +61,9 @@ def demo(
 
     screen = console()
     name = sites_data.value
-    whole = {} if sites_data is Choice.OLSSON else {"test_share": 0.0}  # its parts are the published ones
+    whole = {} if sites_data is DemoSet.OLSSON else {"test_share": 0.0}  # its parts are the published ones
     data, truth = in_own_words(load_set(name, seed=seed, **whole))
-    raw = sites_data is Choice.BREAST_CANCER
+    raw = sites_data is DemoSet.BREAST_CANCER
     screen.print(f"[bold]{TITLES[name]}[/bold]")
     for site in data.train:
         words = sorted(truth[site.name], key=lambda word: truth[site.name][word])

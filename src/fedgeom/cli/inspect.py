@@ -43,7 +43,7 @@ def methods(
     from fedgeom.federation.method import METHODS
     from fedgeom.methods import SUMMARIES
     from fedgeom.methods.catalogue import method_class
-    from fedgeom.report.table import Cell, Line, Table, to_terminal
+    from fedgeom.report.table import Cell, Line, ReportTable, to_terminal
 
     screen = console()
     if name is not None:
@@ -56,7 +56,7 @@ def methods(
         except InputError as error:  # of another package; the others are there all the same
             said = str(error)
         rows.append([Cell(one, "strong"), said])
-    screen.print(to_terminal(Table("", ["", ""], rows)))
+    screen.print(to_terminal(ReportTable("", ["", ""], rows)))
     screen.print("\nSettings, and what leaves a site: fedgeom methods NAME", markup=False)
 
 
@@ -94,7 +94,7 @@ def data() -> None:
     """List the built-in sets: found here, or how to get them."""
     from fedgeom.cli.screen import console
     from fedgeom.data.datasets import SETS, available, data_folder
-    from fedgeom.report.table import Cell, Table, to_terminal
+    from fedgeom.report.table import Cell, ReportTable, to_terminal
 
     screen = console()
     here = available()
@@ -107,7 +107,7 @@ def data() -> None:
         rows.append([Cell(""), Cell(""), Cell(f"licence: {info.licence}; source: {info.source}", "dim")])
         if name not in here:
             rows.append([Cell(""), Cell(""), Cell(f"not found: {info.how_to_get}", "doubt")])
-    screen.print(to_terminal(Table("", ["", "", ""], rows)))
+    screen.print(to_terminal(ReportTable("", ["", "", ""], rows)))
 
 
 def report(

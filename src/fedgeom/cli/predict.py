@@ -199,8 +199,7 @@ def _read(
     import numpy as np
 
     from fedgeom.cli.screen import complain
-    from fedgeom.data.columns import in_order
-    from fedgeom.data.kinds import check_kinds
+    from fedgeom.data.columns import check_kinds, in_order
     from fedgeom.data.readers import read_table
     from fedgeom.data.tables import TextColumnsError, listed
     from fedgeom.errors import InputError

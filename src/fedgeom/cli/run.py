@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from fedgeom.data.validation import Finding
     from fedgeom.deploy.federation_file import FederationFile
     from fedgeom.deploy.study_file import Study
-    from fedgeom.evaluation.benchmark import Entry
+    from fedgeom.evaluation.benchmark import MethodResult
 
 
 SHOWN = 3
@@ -217,7 +217,7 @@ def run_study(
         tell(screen, f"kept in  {file}")
 
 
-def _line(entry: Entry) -> str:
+def _line(entry: MethodResult) -> str:
     """Say what came of one run."""
     accuracy = None if entry.evaluation is None else entry.evaluation["own"].accuracy
     said = "failed" if accuracy is None else f"accuracy {accuracy}"

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from fedgeom.deploy.budgets import Charge
     from fedgeom.deploy.preview import Preview
     from fedgeom.deploy.site_folder import SiteFolder
-    from fedgeom.federation.approval import JobTerms
-    from fedgeom.federation.policy import Policy
+    from fedgeom.federation.policy import JobTerms, Policy
 
 
 app = typer.Typer(no_args_is_help=True, help="A site: hold data, answer the coordinator's questions.")
@@ -112,7 +111,7 @@ def preview(
     from fedgeom.cli.screen import console, tell
     from fedgeom.deploy.preview import preview as rehearse
     from fedgeom.deploy.site_folder import SiteFolder
-    from fedgeom.federation.approval import hash_terms
+    from fedgeom.federation.policy import hash_terms
     from fedgeom.report.disc import draw_preview
     from fedgeom.report.table import Cell, to_terminal
     from fedgeom.report.tables import preview_tables
@@ -269,7 +268,7 @@ def _find(site: SiteFolder, store: Any, job: str) -> tuple[str, JobTerms | None]
     """Return the hash of a job given by file or hash, and its terms where they are known."""
     from fedgeom.deploy.preview import proposed_terms
     from fedgeom.errors import InputError
-    from fedgeom.federation.approval import hash_terms
+    from fedgeom.federation.policy import hash_terms
 
     if Path(job).is_file():
         terms = proposed_terms(site, Path(job))
@@ -334,7 +333,7 @@ def approvals(folder: Folder = Path()) -> None:
     from fedgeom.cli.screen import console, tell
     from fedgeom.deploy.approvals import ApprovalStore
     from fedgeom.deploy.site_folder import SiteFolder
-    from fedgeom.report.table import Cell, Table, to_terminal
+    from fedgeom.report.table import Cell, ReportTable, to_terminal
     from fedgeom.report.tables import moment
 
     site = SiteFolder(folder.absolute())
@@ -356,7 +355,7 @@ def approvals(folder: Folder = Path()) -> None:
         rows.append([job.hash[:16], method(job.job), "", "", f"waiting since {moment(job.when)}"])
     if rows:
         screen.print(
-            to_terminal(Table("", ["hash", "method", "runs", "may begin until", "state"], rows, right=(2,)))
+            to_terminal(ReportTable("", ["hash", "method", "runs", "may begin until", "state"], rows, right=(2,)))
         )
     else:
         tell(screen, "Nothing was approved yet, and nothing waits.")

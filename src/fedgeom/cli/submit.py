@@ -46,7 +46,7 @@ def submit(
     from fedgeom.deploy import submit as service
     from fedgeom.deploy.coordinator_folder import CoordinatorFolder
     from fedgeom.errors import InputError
-    from fedgeom.federation.approval import hash_terms
+    from fedgeom.federation.policy import hash_terms
     from fedgeom.report.table import Cell
 
     if (federation is None) == (resume is None):
@@ -137,7 +137,7 @@ class Display:
             self._live.update(self._table())
 
     def _table(self) -> RenderableType:
-        from fedgeom.report.table import Cell, Line, Table, to_terminal
+        from fedgeom.report.table import Cell, Line, ReportTable, to_terminal
         from fedgeom.report.words import in_words
 
         title = f"step {self._board.step}"
@@ -147,7 +147,7 @@ class Display:
             [name, Cell(line.state, STYLES.get(line.state, "")), in_words(line.kind), line.detail]
             for name, line in self._board.lines.items()
         ]
-        return to_terminal(Table(title, ["site", "state", "question", ""], rows))
+        return to_terminal(ReportTable(title, ["site", "state", "question", ""], rows))
 
 
 def show_record(folder: Path, screen: Console) -> None:

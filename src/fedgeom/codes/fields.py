@@ -50,7 +50,9 @@ class ExtensionField:
 
     def __init__(self, p: int, h: int, prime_divisors: Sequence[int]) -> None:
         """Build the field from its characteristic, its degree and the prime divisors of p**h − 1."""
-        self.p, self.h, self.order = p, h, p**h - 1
+        self.p = p
+        self.h = h
+        self.order = p**h - 1
         self.low = _primitive_polynomial(p, h, prime_divisors)
         # Row i is x**(h+i) as an element: what the upper half of a product folds back into.
         fold = np.zeros((h, h), dtype=np.int64)
@@ -177,7 +179,8 @@ def logarithm_work(p: int, factors: dict[int, int]) -> int:
 
 def logarithms_of_linear(space: ExtensionField, factors: dict[int, int]) -> list[int]:
     """Return log_β(β + α) for α = 0 … p − 1 by Pohlig and Hellman's method."""
-    p, n = space.p, space.order
+    p = space.p
+    n = space.order
     linear = np.zeros((p, space.h), dtype=np.int64)
     linear[:, 0] = np.arange(p)
     linear[:, 1] = 1
@@ -208,7 +211,8 @@ def _subgroup_logarithms(space: ExtensionField, elements: Ints, order: int) -> N
         hit = table[place] == keys
         if hit.any():
             logs[waiting[hit]] = giant * steps + by_key[place[hit]]
-            waiting, elements = waiting[~hit], elements[~hit]
+            waiting = waiting[~hit]
+            elements = elements[~hit]
             if not len(waiting):
                 break
         elements = space.multiply(elements, back)

@@ -62,7 +62,8 @@ def _powers(first: Sequence[int], factors: Sequence[int], count: int, q: int) ->
     begun = [list(first)]
     while len(begun) < min(count, _BEGUN // len(factors) + 1):
         begun.append([a * b % q for a, b in zip(begun[-1], factors, strict=True)])
-    rows, known = np.empty((count, len(factors)), dtype=np.uint64), len(begun)
+    rows = np.empty((count, len(factors)), dtype=np.uint64)
+    known = len(begun)
     rows[:known] = np.array(begun, dtype=np.uint64)
     while known < count:
         some = min(known, count - known)
@@ -144,7 +145,8 @@ class PointTree:
     """The products of x − b over some points b, (n,), u8, of at most `LARGEST_POINT`, q < 2**63; n at least 1."""
 
     def __init__(self, points: Words, q: int):
-        self.count, self.q = len(points), q
+        self.count = len(points)
+        self.q = q
         padded = np.concatenate([points, np.zeros(-len(points) % _LEAF, np.uint64)])  # 0 is a point like any other
         self.points = padded.reshape(-1, _LEAF)
         self.levels = [[nmod_poly(row, q) for row in _products(self.points, q).tolist()]]
@@ -247,7 +249,8 @@ class ScmaCode:
         tree and the quotient from one power series inversion, in quasi-linear time. More than K bins
         are refused by the decoder, not here: single sites may be asked for less than the sum can hold.
         """
-        positions, weights = _integers(bins, "bins"), _integers(values, "values")
+        positions = _integers(bins, "bins")
+        weights = _integers(values, "values")
         if len(positions) != len(weights):
             raise InputError(f"got {len(positions)} bins, {len(weights)} values; wanted one value per bin")
         if positions and (min(positions) < 1 or max(positions) > self.bins):
@@ -269,7 +272,8 @@ class ScmaCode:
             odd = level[len(level) - len(level) % 2 :]
             level = [(p1 * q2 + p2 * q1, q1 * q2) for (p1, q1), (p2, q2) in pairs] + odd
         if level:
-            p, q_inverse = level[0][0], level[0][1].inverse_series_trunc(self.length)
+            p = level[0][0]
+            q_inverse = level[0][1].inverse_series_trunc(self.length)
             symbols = p.mul_low(q_inverse, self.length).coeffs()
             word[: len(symbols)] = [int(s) for s in symbols]
         return word
@@ -283,7 +287,8 @@ class ScmaCode:
         Λ's roots are the bins. Residues give the values, v_b = N(b)/Λ'(b), which is the transposed
         Vandermonde solve in closed form. At last every symbol is computed again from the answer.
         """
-        q, size = self.modulus, 2 * self.capacity
+        q = self.modulus
+        size = 2 * self.capacity
         word = np.asarray(symbols)
         if word.shape != (self.length,) or word.dtype != np.uint64:
             raise InputError(
@@ -357,10 +362,13 @@ def roots_of_split_polynomial(f: Poly, modulus: int) -> list[int]:
             roots.extend([int(-g[0] / g[1])] if g.degree() == 1 else [])
             continue
         if left == 0:
-            y, left, turn = nmod_poly([shifts.randrange(q), 1], q).pow_mod((q - 1) >> depth, g), depth, 0
+            y = nmod_poly([shifts.randrange(q), 1], q).pow_mod((q - 1) >> depth, g)
+            left = depth
+            turn = 0
         else:
             y = y % g
-        left, turn = left - 1, turn // 2
+        left = left - 1
+        turn = turn // 2
         square_root = y.pow_mod(1 << left, g) if left else y
         first = g.gcd(square_root - pow(zeta, turn, q))
         # A root with y = 0 lands in the second part whatever the turn; the next shift separates it.
@@ -406,7 +414,8 @@ def _half_euclid(a: Poly, b: Poly, q: int) -> tuple[Poly, Poly, Poly, Poly]:
     deg c ≥ ⌈deg a/2⌉ > deg d. The first half of the quotients depends only on the leading halves of a and
     b, so two half-sized problems and a few large products do the work of many long divisions.
     """
-    zero, one = nmod_poly([0], q), nmod_poly([1], q)
+    zero = nmod_poly([0], q)
+    one = nmod_poly([1], q)
     middle = (a.degree() + 1) // 2
     matrix = (one, zero, zero, one)
     if b.degree() < middle:
@@ -418,7 +427,8 @@ def _half_euclid(a: Poly, b: Poly, q: int) -> tuple[Poly, Poly, Poly, Poly]:
         quotient, remainder = divmod(a, b)
         m00, m01, m10, m11 = matrix
         matrix = (m10, m11, m00 - quotient * m10, m01 - quotient * m11)
-        a, b = b, remainder
+        a = b
+        b = remainder
         if a.degree() >= _SMALL and b.degree() >= middle:
             cut = 2 * middle - a.degree()
             step = _half_euclid(a.right_shift(cut), b.right_shift(cut), q)

@@ -24,7 +24,9 @@ from fedgeom.codes.fields import ExtensionField, factor_order, logarithm_work, l
 from fedgeom.errors import DecodeError, InputError
 from fedgeom.memo import memoize
 
-_FILLER, _UNUSED = -1, -2  # field points that carry no label: the dropped zero, and those not kept
+# field points that carry no label: the dropped zero, and those not kept
+_FILLER = -1
+_UNUSED = -2
 _WORK_LIMIT = 2 * 10**7  # multiplications we are willing to spend on logarithms: a few seconds
 _PRIMES_TRIED = 128  # how many primes above count are looked at
 
@@ -83,16 +85,20 @@ class SidonLabels:
         """
         if self._field is None:
             return [(t - 1,) if t else () for t in totals]
-        p, h = self._field.p, self.h
+        p = self._field.p
+        h = self.h
         element = self._field.powers_of_generator([t + self._offset for t in totals])
         coefficients = np.ones((len(totals), h + 1), dtype=np.int64)
         coefficients[:, :h] = (element + self._field.low) % p
         # All p points at once: with p of some hundreds this beats any root finder.
         row, root = np.nonzero(coefficients @ self._point_powers % p == 0)
         multiplicity = _multiplicities(coefficients[row], root, p)
-        row, label = np.repeat(row, multiplicity), np.repeat(self._label_at[root], multiplicity)
+        row = np.repeat(row, multiplicity)
+        label = np.repeat(self._label_at[root], multiplicity)
         ends = np.cumsum(np.bincount(row, minlength=len(totals))).tolist()
-        names, terms, start = label.tolist(), list[tuple[int, ...] | None](), 0
+        names = label.tolist()
+        terms = list[tuple[int, ...] | None]()
+        start = 0
         for end in ends:
             members = names[start:end]
             splits = end - start == h and _UNUSED not in members

@@ -44,8 +44,11 @@ from fedgeom.memo import memoize
 
 DEGREE = 8192
 PLAIN_BITS = 48
-PRIME_BITS, KEY_PRIME_BITS = 60, 18  # the last prime is SEAL's, for keys only
-FEWEST_PRIMES, MOST_PRIMES = 2, 3
+# the last prime is SEAL's, for keys only
+PRIME_BITS = 60
+KEY_PRIME_BITS = 18
+FEWEST_PRIMES = 2
+MOST_PRIMES = 3
 MARGIN_BITS = 40
 """The owner's view of a whole conversation is within 2^-40 of one that does not depend on the helper's polynomials."""
 
@@ -149,7 +152,8 @@ class Lattice:
 
     def plain(self, coefficients: Words) -> Any:
         """Make a plaintext from coefficients modulo t, lowest first."""
-        seal, count = _seal(), len(coefficients)
+        seal = _seal()
+        count = len(coefficients)
         item = seal.Plaintext()
         item.load_bytes(self.context, _plain_header(count) + coefficients.astype("<u8").tobytes())
         return item
@@ -199,13 +203,14 @@ def lattice(primes: int = FEWEST_PRIMES) -> Lattice:
     return Lattice(primes)
 
 
-class Owner:
+class KeyHolder:
     """The side that has the secret key."""
 
     @_refusing
     def __init__(self, secret: bytes | None = None, primes: int = FEWEST_PRIMES):
         """Make a new key, or take up one kept as bytes."""
-        seal, self._scheme = _seal(), lattice(primes)
+        seal = _seal()
+        self._scheme = lattice(primes)
         context = self._scheme.context
         key = seal.KeyGenerator(context).secret_key() if secret is None else context.from_secret_str(secret)
         self.secret: bytes = key.to_string()
@@ -264,7 +269,8 @@ class Helper:
     @_refusing
     def sum_of_products(self, ciphers: Sequence[Any], plains: Sequence[Any]) -> Any:
         """Multiply factor by factor and add up."""
-        evaluator, total = self._scheme.evaluator, None
+        evaluator = self._scheme.evaluator
+        total = None
         for cipher, plain in zip(ciphers, plains, strict=True):
             product = evaluator.multiply_plain(cipher, plain)
             if total is None:
@@ -277,11 +283,14 @@ class Helper:
     def close(self, total: Any, places: npt.NDArray[np.intp], masks: Words) -> tuple[Words, Words]:
         """Hide all of a sum but the coefficients at ``places``, each plus its mask; return c0 there and c1."""
         scheme = self._scheme
-        evaluator, primes, bits = scheme.evaluator, scheme.primes[: scheme.count], flood_bits(scheme.count)
+        evaluator = scheme.evaluator
+        primes = scheme.primes[: scheme.count]
+        bits = flood_bits(scheme.count)
         total = evaluator.transform_from_ntt(total)
         evaluator.add_inplace(total, self._encryptor.encrypt_zero())
         numbers = scheme.words(total, 2, scheme.count, DEGREE)
-        modulus, half = math.prod(primes), 1 << (PLAIN_BITS - 1)
+        modulus = math.prod(primes)
+        half = 1 << (PLAIN_BITS - 1)
         for place, mask in zip(places.tolist(), masks.tolist(), strict=True):
             noise = secrets.randbits(bits) - (1 << (bits - 1))
             added = (modulus * mask + half >> PLAIN_BITS) + noise

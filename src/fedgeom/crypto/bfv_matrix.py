@@ -82,7 +82,8 @@ class Modulus:
 
     def settled(self, limbs: Limbs) -> list[Ints]:
         """Carry, so that every limb is below 2^bits, and not negative."""
-        found, carried = list[Ints](), limbs[0]
+        found = list[Ints]()
+        carried = limbs[0]
         for limb in (*limbs[1:], None):
             found.append(carried & np.int64((1 << self.bits) - 1))
             if limb is not None:
@@ -101,7 +102,8 @@ class Modulus:
     def to_bytes(self, limbs: Limbs) -> bytes:
         """Write numbers: the first eight bytes of all, then the others of all."""
         settled = [limb.astype(np.uint64).reshape(-1) for limb in self.settled(limbs)]
-        low, high = settled[0] | settled[1] << np.uint64(self.bits), settled[1] >> np.uint64(64 - self.bits)
+        low = settled[0] | settled[1] << np.uint64(self.bits)
+        high = settled[1] >> np.uint64(64 - self.bits)
         if self.limbs == 3:
             high |= settled[2] << np.uint64(2 * self.bits - 64)
         cut = np.ascontiguousarray(high.astype("<u8").view(np.uint8).reshape(-1, 8)[:, : self.high_bytes])
@@ -109,7 +111,8 @@ class Modulus:
 
     def from_bytes(self, data: bytes, *shape: int) -> list[Ints]:
         """Read numbers; whatever stands there is one, since q is a power of two."""
-        count, bits = math.prod(shape), self.bits
+        count = math.prod(shape)
+        bits = self.bits
         low = np.frombuffer(data, "<u8", count).astype(np.uint64)
         wide = np.zeros((count, 8), np.uint8)
         wide[:, : self.high_bytes] = np.frombuffer(data, np.uint8, offset=8 * count).reshape(count, -1)
@@ -119,7 +122,8 @@ class Modulus:
         return [(limb & mask).astype(np.int64).reshape(shape) for limb in found[: self.limbs]]
 
 
-SMALL, LARGE = Modulus(2, 44), Modulus(3, 36)
+SMALL = Modulus(2, 44)
+LARGE = Modulus(3, 36)
 
 
 def short_words(data: bytes, *shape: int) -> Short:
@@ -175,7 +179,8 @@ def _fresh() -> KeyStream:
 
 def _ternary(stream: KeyStream, *shape: int) -> npt.NDArray[np.int8]:
     """Draw −1, 0 and 1, each with probability 1/3: bytes below 255, modulo 3."""
-    count, kept = math.prod(shape), np.empty(0, np.uint8)
+    count = math.prod(shape)
+    kept = np.empty(0, np.uint8)
     while len(kept) < count:
         drawn = stream.words(count // 8 + 64).view(np.uint8)
         kept = np.concatenate([kept, drawn[drawn < 255]])
@@ -183,8 +188,10 @@ def _ternary(stream: KeyStream, *shape: int) -> npt.NDArray[np.int8]:
 
 
 def _errors(stream: KeyStream, *shape: int) -> Ints:
-    words, mask = stream.words(math.prod(shape)), np.uint64((1 << ERROR_BITS) - 1)
-    ones, others = np.bitwise_count(words & mask), np.bitwise_count(words >> np.uint64(ERROR_BITS) & mask)
+    words = stream.words(math.prod(shape))
+    mask = np.uint64((1 << ERROR_BITS) - 1)
+    ones = np.bitwise_count(words & mask)
+    others = np.bitwise_count(words >> np.uint64(ERROR_BITS) & mask)
     found: Ints = ones.astype(np.int64) - others.astype(np.int64)
     return found.reshape(shape)
 
@@ -202,12 +209,15 @@ def _blocks(seed: bytes, modulus: Modulus, length: int) -> Iterator[tuple[slice,
 
     What is yielded is written over by what comes next. Rows are made one by one, in the processor's cache.
     """
-    stream, limbs = KeyStream(seed), modulus.limbs
+    stream = KeyStream(seed)
+    limbs = modulus.limbs
     _uniform(stream, modulus, DEGREE)
     drawn = bytearray(8 * limbs * DEGREE)
     pieces = [memoryview(drawn)[at : at + _PIECE] for at in range(0, len(drawn), _PIECE)]
-    words, block = np.frombuffer(drawn, "<i8").reshape(limbs, DEGREE), np.empty((limbs, _ROWS, DEGREE))
-    mask, half = np.int64((1 << modulus.bits) - 1), np.int64(1 << modulus.bits - 1)
+    words = np.frombuffer(drawn, "<i8").reshape(limbs, DEGREE)
+    block = np.empty((limbs, _ROWS, DEGREE))
+    mask = np.int64((1 << modulus.bits) - 1)
+    half = np.int64(1 << modulus.bits - 1)
     for start in range(0, length, _ROWS):
         rows = slice(start, min(start + _ROWS, length))
         for row in range(rows.stop - start):
@@ -227,7 +237,8 @@ def _turned(poly: npt.NDArray[np.int8], columns: int) -> Floats:
 
 def _far(poly: npt.NDArray[np.int8] | Ints) -> npt.NDArray[np.complex128]:
     """Return a polynomial's values at half of the roots of x^4096 + 1; at the others they are conjugate."""
-    low, high = poly[..., : DEGREE // 2], poly[..., DEGREE // 2 :]
+    low = poly[..., : DEGREE // 2]
+    high = poly[..., DEGREE // 2 :]
     return np.fft.ifft((low + 1j * high) * _TWIST, norm="forward")  # at these roots x^2048 is i
 
 
@@ -237,7 +248,8 @@ def _times(small: npt.NDArray[np.int8], poly: Limbs, modulus: Modulus, columns: 
     By floating-point transforms of half a limb at a time: products stay below 4096·2^22, where their error is
     below 2^-13, so that rounding makes them exact.
     """
-    half, far = modulus.bits // 2, _far(small)
+    half = modulus.bits // 2
+    far = _far(small)
     found = []
     for limb in poly:
         total = np.zeros((len(small), columns), np.int64)
@@ -249,13 +261,14 @@ def _times(small: npt.NDArray[np.int8], poly: Limbs, modulus: Modulus, columns: 
     return found
 
 
-class Owner:
+class MatrixKeyHolder:
     """The side that has the secrets; ``points`` may be any number."""
 
     def __init__(self, points: int, secret: bytes | None = None):
         """Make new secrets, or take up those kept as bytes."""
         self.secret = secrets.token_bytes(SEED_BYTES) if secret is None else secret
-        self._points, groups = points, groups_of(points)
+        self._points = points
+        groups = groups_of(points)
         self._keys = _ternary(KeyStream(self.secret), groups, DEGREE)
 
     def _matrix(self) -> Floats:
@@ -265,7 +278,9 @@ class Owner:
 
     def encrypt(self, bits: Bits, modulus: Modulus) -> tuple[bytes, bytes, bytes]:
         """Encrypt bits, (points, length): a seed, public keys, (groups, 4096), and ciphertexts, (length, points)."""
-        seed, noise, matrix = secrets.token_bytes(SEED_BYTES), _fresh(), self._matrix()
+        seed = secrets.token_bytes(SEED_BYTES)
+        noise = _fresh()
+        matrix = self._matrix()
         length = bits.shape[1]
         a = _uniform(KeyStream(seed), modulus, DEGREE)
         public = _times(self._keys, a, modulus, DEGREE)
@@ -315,12 +330,15 @@ def close_products(
 def _close_some(
     signs: Floats, masks: npt.NDArray[np.uint16], modulus: Modulus, seed: bytes, public: bytes, numbers: bytes
 ) -> tuple[Short, Short]:
-    (count, length), points = signs.shape, masks.shape[1]
-    noise, groups = _fresh(), groups_of(points)
+    count, length = signs.shape
+    points = masks.shape[1]
+    noise = _fresh()
+    groups = groups_of(points)
     blind = _ternary(noise, count, DEGREE)
     first = _times(blind, _uniform(KeyStream(seed), modulus, DEGREE), modulus, DEGREE)
     first[0] += _errors(noise, count, DEGREE)
-    keys, at = modulus.from_bytes(public, groups, DEGREE), range(0, points, DEGREE)
+    keys = modulus.from_bytes(public, groups, DEGREE)
+    at = range(0, points, DEGREE)
     pieces = [
         _times(blind, [limb[group] for limb in keys], modulus, min(DEGREE, points - start))
         for group, start in enumerate(at)

@@ -60,7 +60,8 @@ def chances(sigma: float) -> list[int]:
         context.prec = _DIGITS
         ratio = (Decimal(-1) / (2 * Decimal(sigma) ** 2)).exp()
         # exp(-(x+1)²/2σ²) = exp(-x²/2σ²)·r^(2x+1), r = exp(-1/2σ²): products instead of thousands of exponentials.
-        heights, step = [Decimal(1)], ratio
+        heights = [Decimal(1)]
+        step = ratio
         for _ in range(reach):
             heights.append(heights[-1] * step)
             step *= ratio * ratio
@@ -73,12 +74,14 @@ class _OneByOne:
     """Draws from whole weights exactly, a number at a time."""
 
     def __init__(self, values: Sequence[int], weights: Sequence[int]):
-        self._values, self._upto = values, list(accumulate(weights))
+        self._values = values
+        self._upto = list(accumulate(weights))
         self._words = -(-self._upto[-1].bit_length() // 64)
 
     def draw(self, stream: KeyStream, count: int) -> Ints:
         """Return ``count`` values, (count,), i8."""
-        total, found = self._upto[-1], list[int]()
+        total = self._upto[-1]
+        found = list[int]()
         spare = 64 * self._words - total.bit_length()
         while len(found) < count:
             drawn = int.from_bytes(stream.words(self._words).tobytes(), "little") >> spare
@@ -128,11 +131,13 @@ def _table(sigma: float, times: int) -> _Table:
 
 def parts_of(sigma: float) -> list[tuple[float, int]]:
     """Return of which discrete Gaussians one is the sum: the σ of each, and what its numbers are multiplied by."""
-    found, times = [], 1
+    found = []
+    times = 1
     while sigma > LARGEST_TABLE:
         step = min(WIDEST_STEP, int(sigma / 8.2))  # so that what is left has a deviation of 8 at least
         found.append((SMOOTH * step, times))
-        sigma, times = math.sqrt(sigma**2 - (SMOOTH * step) ** 2) / step, times * step
+        sigma = math.sqrt(sigma**2 - (SMOOTH * step) ** 2) / step
+        times = times * step
     return [*found, (sigma, times)]
 
 
@@ -153,7 +158,7 @@ class DiscreteGaussian:
 
     def add_to(self, numbers: Ints, stream: KeyStream) -> None:
         """Add independent numbers to some, (count,), i8, in their place."""
-        draws = Draws(self, stream)
+        draws = GaussianDraws(self, stream)
         for first in range(0, len(numbers), PIECE):
             draws.add_to(numbers[first : first + PIECE])
         draws.finish(numbers)
@@ -164,11 +169,13 @@ class DiscreteGaussian:
         return self._tables
 
 
-class Draws:
+class GaussianDraws:
     """Numbers of one sampler from one stream, piece after piece, in room that stays in the processor's cache."""
 
     def __init__(self, sampler: DiscreteGaussian, stream: KeyStream):
-        self._tables, self._stream, self._done = sampler.tables, stream, 0
+        self._tables = sampler.tables
+        self._stream = stream
+        self._done = 0
         self._room = bytearray(2 * PIECE)
         self._drawn = [np.empty(PIECE, table.places.dtype) for table in self._tables]
         self._late = [list[Ints]() for _ in self._tables]
@@ -176,7 +183,8 @@ class Draws:
     def add_to(self, piece: npt.NDArray[np.signedinteger[Any]]) -> None:
         """Add independent numbers to the next few, `PIECE` at most, in their place; some are added by `finish`."""
         count = len(piece)
-        room, bits = memoryview(self._room)[: 2 * count], np.frombuffer(self._room, np.uint16)[:count]
+        room = memoryview(self._room)[: 2 * count]
+        bits = np.frombuffer(self._room, np.uint16)[:count]
         for table, drawn, late in zip(self._tables, self._drawn, self._late, strict=True):
             self._stream.fill(room)
             table.places.take(bits, out=drawn[:count], mode="wrap")  # nothing wraps around: the quick way

@@ -59,7 +59,8 @@ class Ring:
         if self.is_power_of_two or most > _FEW:
             vector[:] = self.reduce(vector)
             return
-        less, multiple = np.empty_like(vector), 1 << max(most - 1, 0).bit_length()
+        less = np.empty_like(vector)
+        multiple = 1 << max(most - 1, 0).bit_length()
         while multiple > 1:
             multiple //= 2
             np.subtract(vector, np.uint64(multiple * self.modulus), out=less)
@@ -211,12 +212,15 @@ def _add_hashed(total: Words, ring: Ring, plus: Sequence[bytes], minus: Sequence
 
 
 def _add_in_pieces(total: Words, ring: Ring, plus: Sequence[bytes], minus: Sequence[bytes]) -> Words:
-    added, taken = [KeyStream(key) for key in plus], [KeyStream(key) for key in minus]
+    added = [KeyStream(key) for key in plus]
+    taken = [KeyStream(key) for key in minus]
     drawn = bytearray(8 * min(_PIECE, len(total)))
-    words, bits = np.frombuffer(drawn, "<u8"), np.uint64(ring.modulus - 1)
+    words = np.frombuffer(drawn, "<u8")
+    bits = np.uint64(ring.modulus - 1)
     for start in range(0, len(total), _PIECE):
         piece = total[start : start + _PIECE]
-        room, mask = memoryview(drawn)[: 8 * len(piece)], words[: len(piece)]
+        room = memoryview(drawn)[: 8 * len(piece)]
+        mask = words[: len(piece)]
         for stream in added:
             stream.fill(room)
             piece += mask
@@ -234,7 +238,8 @@ def _total(keys: Iterable[bytes], ring: Ring, start: Words) -> Words:
     A key of which a word is skipped, seldom where the modulus is just below a power of two, goes on by itself.
     """
     streams = [(key, stream_for(key, ring)) for key in keys]
-    total, alone = start.copy(), list[tuple[bytes, int]]()
+    total = start.copy()
+    alone = list[tuple[bytes, int]]()
     most = min(_BATCH, _room(ring) - 1) if len(start) <= _SHORT else 1
     width = min(_PIECE, len(start)) or 1
     drawn = bytearray(8 * width * most)
@@ -261,10 +266,14 @@ def _add_next(
     Return the places of keys of which a word is to be skipped: nothing of them was added. Reductions wait while the sum
     is sure to fit into 64 bits.
     """
-    count, room, used, skipping = len(piece), _room(ring), 1, set[int]()
+    count = len(piece)
+    room = _room(ring)
+    used = 1
+    skipping = set[int]()
     words = np.frombuffer(drawn, "<u8")[: most * count].reshape(most, count)
     rows = [memoryview(drawn)[8 * row * count : 8 * (row + 1) * count] for row in range(most)]
-    cut, bound = np.uint64((1 << ring.bits) - 1), np.uint64(ring.modulus)
+    cut = np.uint64((1 << ring.bits) - 1)
+    bound = np.uint64(ring.modulus)
     for first in range(0, len(streams), most):
         batch = streams[first : first + most]
         if used + len(batch) > room:

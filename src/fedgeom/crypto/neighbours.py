@@ -58,7 +58,9 @@ def smallest_part(names: tuple[str, ...], seed: bytes, living: tuple[str, ...], 
     Sites of one part share masks with each other and with nobody else, so the sum of each part can be told from the sum
     of all: a site hides among the sites of its own part only. ``part``: as for `degree`.
     """
-    peers, left, least = neighbours(names, seed, part), set(living), len(living)
+    peers = neighbours(names, seed, part)
+    left = set(living)
+    least = len(living)
     while left:
         found = {left.pop()}
         edge = list(found)
@@ -79,7 +81,8 @@ def neighbours(names: Iterable[str], seed: bytes, part: int | None = None) -> Ma
 @memoize(4)  # the same for all sites of a process
 def _neighbours(names: tuple[str, ...], seed: bytes, part: int | None) -> Mapping[str, tuple[str, ...]]:
     order = ring_order(names, seed)
-    n, k = len(order), degree(len(order), part)
+    n = len(order)
+    k = degree(len(order), part)
     if k >= n - 1:
         return {name: tuple(sorted(set(order) - {name})) for name in order}
     half = k // 2

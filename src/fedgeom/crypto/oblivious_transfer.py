@@ -68,14 +68,19 @@ def _key(announced: bytes, at: int, offer: bytes, power: Any) -> bytes:
 
 def announce() -> tuple[bytes, bytes]:
     """Begin as the sender: return a secret to keep (r) and an announcement to send (C, G)."""
-    base, r, c = _field()(2), _exponent(), _exponent()
+    base = _field()(2)
+    r = _exponent()
+    c = _exponent()
     return r.to_bytes(EXPONENT_BYTES, "big"), _bytes(base**c) + _bytes(base**r)
 
 
 def choose(announced: bytes, bits: Sequence[int]) -> tuple[bytes, list[bytes]]:
     """Answer as the receiver: return the offers to send (all P in a row) and the keys of the chosen bits."""
-    c, g = _element(announced[:ELEMENT_BYTES]), _element(announced[ELEMENT_BYTES:])
-    base, offers, keys = _field()(2), [], []
+    c = _element(announced[:ELEMENT_BYTES])
+    g = _element(announced[ELEMENT_BYTES:])
+    base = _field()(2)
+    offers = []
+    keys = []
     for at, bit in enumerate(bits):
         k = _exponent()
         plain = base**k

@@ -64,7 +64,8 @@ class PublicKey:
 
     def read(self, data: bytes) -> list[Any]:
         """Read ciphertexts in a row, or raise `ProtocolError`."""
-        gmp, size = _gmp(), self.cipher_bytes
+        gmp = _gmp()
+        size = self.cipher_bytes
         found = [gmp.mpz.from_bytes(data[at : at + size], "big") for at in range(0, len(data), size)]
         if any(not 0 < number < self.square for number in found):
             raise ProtocolError("a Paillier ciphertext is not between 0 and n²")
@@ -76,7 +77,8 @@ class PublicKey:
 
     def product(self, ciphers: Iterable[Any]) -> Any:
         """Multiply ciphertexts: their numbers are added."""
-        total, square = _gmp().mpz(1), self.square
+        total = _gmp().mpz(1)
+        square = self.square
         for cipher in ciphers:
             total = total * cipher % square
         return total
@@ -107,7 +109,8 @@ class SecretKey:
         if bits not in KEY_BITS:
             raise InputError(f"a Paillier key of {bits} bits was asked for; wanted one of {KEY_BITS}")
         while True:
-            p, q = _prime(bits // 2), _prime(bits // 2)
+            p = _prime(bits // 2)
+            q = _prime(bits // 2)
             if p != q and (p * q).bit_length() == bits:  # then n is coprime to (p − 1)·(q − 1)
                 return cls(p, q)
 
@@ -130,7 +133,8 @@ class SecretKey:
     @cached_property
     def _parts(self) -> tuple[tuple[Any, Any, Any], ...]:
         """For both primes: the prime, its square, and what to multiply with after a logarithm."""
-        gmp, n = _gmp(), self.public.n
+        gmp = _gmp()
+        n = self.public.n
         found = []
         for prime in (gmp.mpz(self.p), gmp.mpz(self.q)):
             square = prime * prime
@@ -141,12 +145,14 @@ class SecretKey:
     @cached_property
     def _joins(self) -> tuple[Any, Any]:
         """The inverses of q modulo p, and of q² modulo p²."""
-        gmp, ((p, pp, _), (q, qq, _)) = _gmp(), self._parts
+        gmp = _gmp()
+        (p, pp, _), (q, qq, _) = self._parts
         return gmp.invert(q, p), gmp.invert(qq, pp)
 
     def encrypt(self, number: int) -> Any:
         """Encrypt a number below n."""
-        gmp, ((p, pp, _), (q, qq, _)) = _gmp(), self._parts
+        gmp = _gmp()
+        (p, pp, _), (q, qq, _) = self._parts
         one = gmp.powmod(secrets.randbelow(self.p - 1) + 1, p, pp)
         two = gmp.powmod(secrets.randbelow(self.q - 1) + 1, q, qq)
         noise = two + qq * ((one - two) * self._joins[1] % pp)

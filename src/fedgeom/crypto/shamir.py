@@ -82,12 +82,15 @@ def weights_at_zero(holders: Sequence[int]) -> list[int]:
 @memoize(1 << 12)  # a site's holders are the same in every sum
 def _weights_at_zero(holders: tuple[int, ...]) -> tuple[int, ...]:
     """Weigh holder x by Π other/(other - x) = Π all/(x·Π(other - x)); one inversion serves all (Montgomery's trick)."""
-    below, products, product = [], [1], 1
+    below = []
+    products = [1]
+    product = 1
     for x in holders:
         below.append(x * math.prod([other - x for other in holders if other != x]) % PRIME)
         product = product * below[-1] % PRIME
         products.append(product)
-    inverse, every = pow(product, -1, PRIME), math.prod(holders)
+    inverse = pow(product, -1, PRIME)
+    every = math.prod(holders)
     weights = []
     for bottom, before in zip(reversed(below), reversed(products[:-1]), strict=True):
         weights.append(every * inverse * before % PRIME)

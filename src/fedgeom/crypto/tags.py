@@ -32,8 +32,10 @@ MODULUS = 2**96 - 17
 WORDS = 3
 """A tag travels as so many words of 32 bits, each in a ring element of its own: there, their sums do not wrap."""
 
-_FACTOR_LIMBS, _FACTOR_BITS = 4, 24
-_VALUE_LIMBS, _VALUE_BITS = 4, 16
+_FACTOR_LIMBS = 4
+_FACTOR_BITS = 24
+_VALUE_LIMBS = 4
+_VALUE_BITS = 16
 _SHIFTS = [_FACTOR_BITS * i + _VALUE_BITS * j for i in range(_FACTOR_LIMBS) for j in range(_VALUE_LIMBS)]
 _PIECE = 1 << 13
 """Products of 24 and 16 bits, added up so often, are whole numbers below 2^53: exact in floating point."""
@@ -65,8 +67,10 @@ def _pad(key: bytes, site: str) -> int:
 def _combine(key: bytes, vector: npt.NDArray[np.int64]) -> int:
     """Return a·v in the field."""
     most = min(_PIECE, len(vector))
-    factors, digits = _factors(key, most), np.empty((most, _VALUE_LIMBS))
-    own, total = 1, 0
+    factors = _factors(key, most)
+    digits = np.empty((most, _VALUE_LIMBS))
+    own = 1
+    total = 0
     pieces = KeyStream(fingerprint(b"pieces", key)) if len(vector) > most else None
     for at in range(0, len(vector), _PIECE):
         piece = np.ascontiguousarray(vector[at : at + _PIECE], np.int64)

@@ -64,7 +64,16 @@ def _in_order(site: SiteData, wanted: tuple[str, ...]) -> SiteData:
 
 
 def shared_columns(sites: Sequence[SiteData]) -> list[SiteData]:
-    """Return the sites with the columns that all of them have, in the first one's order; all need names of columns.
+    """Return the sites with the columns that all of them have, in the first one's order.
+
+    Parameters
+    ----------
+    sites: a list of `SiteData`
+        All need names of columns.
+
+    Returns
+    -------
+    a list of `SiteData`
 
     >>> north = SiteData("north", [[1.0, 2.0]], ["ill"], columns=("age", "bmi"))
     >>> south = SiteData("south", [[3.0, 4.0]], ["well"], columns=("crp", "age"))
@@ -226,10 +235,12 @@ def _same_everywhere(data: Sequence[SiteData], facts: Mapping[str, TableFacts]) 
 def _not_measured(data: Sequence[SiteData], facts: Mapping[str, TableFacts]) -> list[Finding]:
     """Find columns that vary everywhere but at one site, which does not seem to have measured them."""
     every = [facts[site.name] for site in data]
-    constant, found = np.array([one.constant for one in every]), list[Finding]()
+    constant = np.array([one.constant for one in every])
+    found = list[Finding]()
     if not constant.any():
         return []
-    zeros, rows = np.array([one.zeros for one in every]), np.array([one.rows for one in every])
+    zeros = np.array([one.zeros for one in every])
+    rows = np.array([one.rows for one in every])
     for at, site in enumerate(data if len(data) > 1 else ()):
         others = np.arange(len(data)) != at
         usually_zero = zeros[others].sum(axis=0) > RARE * rows[others].sum()

@@ -156,7 +156,9 @@ def _read_fast_csv(
             strings_can_be_null=False,
         ),
     )
-    X, n, found = np.empty((1, len(numeric))), 0, []
+    X = np.empty((1, len(numeric)))
+    n = 0
+    found = []
     for batch in reader:
         end = n + batch.num_rows
         if end > len(X):  # grown in place: pages that are not written to cost nothing

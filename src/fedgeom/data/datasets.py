@@ -66,7 +66,8 @@ def sample(site: SiteData, rows: int | None, seed: int = 0, least: int = LEAST_P
 
 
 def _made(name: str, parts: Sequence[tuple[SiteData, SiteData]], *, in_disc: bool) -> DataSet:
-    train, test = [part[0] for part in parts], [part[1] for part in parts]
+    train = [part[0] for part in parts]
+    test = [part[1] for part in parts]
     classes = sorted({str(label) for site in train for label in site.classes})
     return DataSet(name, train, test, tuple(classes), in_disc)
 
@@ -74,8 +75,11 @@ def _made(name: str, parts: Sequence[tuple[SiteData, SiteData]], *, in_disc: boo
 def hipc(name: str, file: Path, *, rows: int | None = 4000, test_share: float = 0.3, seed: int = 0) -> DataSet:
     """Five hospitals with 29,000 to 170,000 cells each, of which ``rows`` are kept."""
     z = np.load(file)
-    names, columns = z["site_names"], tuple(z["feature_names"].tolist())
-    labels, X, owner = z["class_names"][z["y"]], z["X"], z["site"]
+    names = z["site_names"]
+    columns = tuple(z["feature_names"].tolist())
+    labels = z["class_names"][z["y"]]
+    X = z["X"]
+    owner = z["site"]
     parts = []
     for i, title in enumerate(names.tolist()):
         mine = owner == i
@@ -90,8 +94,10 @@ def heart(name: str, file: Path, *, test_share: float = 0.3, seed: int = 0) -> D
     A column that is empty at some site cannot be filled there and is left out at all of them.
     """
     z = np.load(file)
-    X, labels = z["X"].astype(np.float64), np.where(z["y"] > 0, "disease", "healthy")
-    owner, names = z["site"], z["site_names"].tolist()
+    X = z["X"].astype(np.float64)
+    labels = np.where(z["y"] > 0, "disease", "healthy")
+    owner = z["site"]
+    names = z["site_names"].tolist()
     pieces = [
         holdout(SiteData(title, X[owner == i], labels[owner == i]), test_share, seed)
         for i, title in enumerate(names)
@@ -148,7 +154,8 @@ def poincare_fashion(
 def _image_embedding(
     name: str, file: Path, key: str, words: list[str], n_sites: int, rows: int | None, seed: int
 ) -> DataSet:
-    z, titles = np.load(file), np.array(words)
+    z = np.load(file)
+    titles = np.array(words)
     train, test = ((z[f"{key}_x_{part}"], titles[z[f"{key}_y_{part}"]]) for part in ("train", "test"))
     return _published(name, train, test, n_sites, rows, seed)
 
@@ -312,7 +319,8 @@ def data_folder() -> Path | None:
 
 def find_file(name: str) -> Path | None:
     """Return the file of a set, or None when it is not there (or none is needed)."""
-    folder, file = data_folder(), _info(name).file
+    folder = data_folder()
+    file = _info(name).file
     return folder / file if file and folder is not None and (folder / file).is_file() else None
 
 
@@ -324,9 +332,17 @@ def available() -> list[str]:
 def load_set(name: str, **options: Any) -> DataSet:
     """Load a built-in set as sites, each with a train and a test part.
 
-    ``name`` is one of those that ``fedgeom data`` lists. Its ``options``: all take ``seed``; those that are dealt take
-    ``n_sites``; those without a published test part take ``test_share``; the large ones take ``rows``, the number kept
-    per site.
+    Parameters
+    ----------
+    name: text
+        One of those that ``fedgeom data`` lists.
+    options: settings of the set
+        All sets take ``seed``. Those that are dealt take ``n_sites``, those without a published test part
+        ``test_share``, and the large ones ``rows``, the number kept for each site.
+
+    Returns
+    -------
+    DataSet
     """
     info = _info(name)
     found = find_file(name)

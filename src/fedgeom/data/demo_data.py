@@ -145,7 +145,8 @@ def in_own_words(data: DataSet) -> tuple[DataSet, dict[str, dict[str, str]]]:
 GAPS = 0.06
 """The share of cells that are taken away."""
 LEVELS = ("low", "middle", "high")
-LABEL, EXTRA = "diagnosis", "clerk"
+LABEL = "diagnosis"
+EXTRA = "clerk"
 
 
 def cuts_of(sites: Sequence[SiteData], columns: int = 2) -> dict[int, Floats]:
@@ -165,7 +166,8 @@ def as_raw_text(site: SiteData, cuts: dict[int, Floats], rng: np.random.Generato
     header = [names[at] for at in order]
     found = [[*row, str(label)] for row, label in zip(cells[:, order].tolist(), site.y.tolist(), strict=True)]
     if extra:
-        header, found = [EXTRA, *header], [[f"clerk {at % 2 + 1}", *row] for at, row in enumerate(found)]
+        header = [EXTRA, *header]
+        found = [[f"clerk {at % 2 + 1}", *row] for at, row in enumerate(found)]
     text = io.StringIO(newline="")
     csv.writer(text, lineterminator="\n").writerows([[*header, LABEL], *found])
     return text.getvalue()

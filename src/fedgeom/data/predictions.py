@@ -57,7 +57,8 @@ class Predictions:
 
 def check_target(out: Path, source: Path, *, force: bool) -> None:
     """Raise `InputError` when predictions for a source cannot be written to a file: asked before the work is done."""
-    kind, of = ending_of(out), ending_of(source)
+    kind = ending_of(out)
+    of = ending_of(source)
     if out.name.lower().endswith(".gz") or kind not in (".csv", ".tsv", ".parquet", ".h5ad"):
         raise InputError(
             f"--out {out} given; wanted a file that ends in .csv or .tsv, for a table, or in .parquet or .h5ad, for a "
@@ -111,7 +112,8 @@ def as_text(made: Predictions, mark: str = ",") -> str:
 
 def _copy_parquet(draft: Path, source: Path, made: Predictions, features: Sequence[str]) -> None:
     """Write all columns of a table, as they are, and the predictions after them; the file's notes are kept."""
-    arrow, parquet = need(source, "pyarrow", "pandas"), need(source, "pyarrow.parquet")
+    arrow = need(source, "pyarrow", "pandas")
+    parquet = need(source, "pyarrow.parquet")
     table = parquet.read_table(source) if ending_of(source) == ".parquet" else _from_text(arrow, source, features)
     for name, values in made.all_columns().items():
         if ADDED + name in table.column_names:
@@ -139,8 +141,10 @@ def _copy_h5ad(draft: Path, source: Path, made: Predictions) -> None:
     The probabilities of all classes become an array of ``obsm``, with the names of its columns in ``uns``, because
     names of columns in such a file cannot have every sign that names of classes may have.
     """
-    anndata, pandas = need(source, "anndata", "pandas", "h5py"), need(source, "pandas")
-    io_of, h5py = need(source, "anndata.io"), need(source, "h5py")
+    anndata = need(source, "anndata", "pandas", "h5py")
+    pandas = need(source, "pandas")
+    io_of = need(source, "anndata.io")
+    h5py = need(source, "h5py")
     cells = anndata.read_h5ad(source, backed="r")
     obs = cells.obs.copy()
     cells.file.close()

@@ -16,9 +16,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from fedgeom.data.anndata import read_h5ad
 from fedgeom.data.csv import read_csv, read_tsv
-from fedgeom.data.frames import read_parquet, with_text
+from fedgeom.data.frames import read_h5ad, read_parquet, with_text
 from fedgeom.data.rows import as_rows, dense, flat_rows
 from fedgeom.data.sites import SiteData
 from fedgeom.data.tables import Columns, Table, as_labels, is_sparse, listed, need
@@ -43,7 +42,8 @@ def read_npz(file: Path, label: str | None, columns: Columns | None, *, also: Se
                 raise InputError(
                     f"{file} has no key {wanted!r}; its keys are {listed(keys)}{'.' if hint else ''}{hint}"
                 )
-        X, along = archive[key], {one: archive[one] for one in (label, *also) if one is not None}
+        X = archive[key]
+        along = {one: archive[one] for one in (label, *also) if one is not None}
     except (OSError, ValueError, EOFError, AttributeError) as error:
         if isinstance(error, InputError):
             raise
@@ -125,22 +125,35 @@ def read_site(
 ) -> SiteData:
     """Read one site's file.
 
-    - ``path``: the file; its ending says what it is;
-    - ``label``: the column (CSV, Parquet), key (.npz) or ``obs`` column (.h5ad) with the class of each row;
-    - ``name``: what the site is called; the file's name without its ending if not given;
-    - ``columns``: the features. CSV and Parquet: column names, all but the label if not given. ``.npz``: the key
-      of the table, ``"X"`` if not given. ``.h5ad``: ``"X"``, ``"layers:counts"``, ``"raw"``, ``"obsm:X_pca"`` or a list
-      of genes;
-    - ``rows``: only these, as indices or a mask over the file's rows;
-    - ``drop_unlabelled``: leave rows without a label out. Without it their label is ``""``; what to do with them is
-      the method's matter: `XCLP` finds their labels, methods that learn from labels only refuse them;
-    - ``group``: the column (key, ``obs`` column) with the patient of each row, or the like: no group stands on both
-      sides of a holdout;
-    - ``index``: the column (key, ``obs`` column) with the name of each row, which is no feature; the file's own index
-      if not given;
-    - ``text``: keep columns of text, as categories, for methods with preparation; otherwise they are refused.
-
     Which files can be read is in `fedgeom.data.readers.READERS`, by their endings; packages may add to them.
+
+    Parameters
+    ----------
+    path: a path
+        The file; its ending says what it is.
+    label: text
+        The column (CSV, Parquet), key (.npz) or ``obs`` column (.h5ad) with the class of each row.
+    name: text or None; None if not given
+        What the site is called. None: the file's name without its ending.
+    columns: text, a list of texts or None; None if not given
+        The features. CSV and Parquet: names of columns; None: all but the label. ``.npz``: the key of the table;
+        None: ``"X"``. ``.h5ad``: ``"X"``, ``"layers:counts"``, ``"raw"``, ``"obsm:X_pca"`` or a list of genes.
+    rows: indices, a mask or None; None if not given
+        Only these of the file's rows.
+    drop_unlabelled: true or false; false if not given
+        Leave rows without a label out. Otherwise their label is ``""``: `XCLP` finds their labels, and methods that
+        learn from labels only refuse them.
+    group: text or None; None if not given
+        The column (key, ``obs`` column) with the patient of each row, or the like. No group is on both sides of a
+        holdout.
+    index: text or None; None if not given
+        The column (key, ``obs`` column) with the name of each row, which is no feature. None: the file's own index.
+    text: true or false; false if not given
+        Keep columns of text, as categories, for methods with preparation. Otherwise they are refused.
+
+    Returns
+    -------
+    SiteData
     """
     file, ending = _existing(path)
     table = _named_rows(_table(file, ending, label, columns, _beside(group, index), text=text), index)

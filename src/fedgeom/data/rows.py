@@ -66,7 +66,8 @@ def _of_process() -> int | None:
         return None
     found = []
     for limit, field in ((resource.RLIMIT_DATA, "VmData:"), (resource.RLIMIT_AS, "VmSize:")):
-        most, used = resource.getrlimit(limit)[0], _field(Path("/proc/self/status"), field)
+        most = resource.getrlimit(limit)[0]
+        used = _field(Path("/proc/self/status"), field)
         if most != resource.RLIM_INFINITY and used is not None:
             found.append(max(most - used, 0))
     return min(found) if found else None
@@ -86,7 +87,7 @@ SMALL = 2**24
 Rows = Any
 """(rows, columns): a NumPy array of numbers of any type, or SciPy's ``csr_array``."""
 _FULL: ContextVar[dict[int, Any] | None] = ContextVar("tables that have no gaps", default=None)
-"""Those that were looked at and have none, by their identity, while something is `looking_once`."""
+"""Those that were looked at and have none, by their identity, while something is `shared_gap_check`."""
 
 
 def as_rows(X: Any, where: str) -> Rows:
@@ -150,7 +151,8 @@ def no_gaps(rows: Rows) -> bool:
 
     A sum is finite only where all numbers are, and costs a tenth of looking at each.
     """
-    cells, full = rows.data if is_sparse(rows) else rows, _FULL.get()
+    cells = rows.data if is_sparse(rows) else rows
+    full = _FULL.get()
     if cells.dtype.kind != "f":
         return True
     known = None if full is None else full.get(id(cells))
@@ -164,7 +166,7 @@ def no_gaps(rows: Rows) -> bool:
 
 
 @contextmanager
-def looking_once() -> Iterator[None]:
+def shared_gap_check() -> Iterator[None]:
     """Look at each table once for gaps: a run's check, and its sites when they join, have the same rows before them."""
     token = _FULL.set({})
     try:

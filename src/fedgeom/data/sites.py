@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedgeom.data.anndata import anndata_table
 from fedgeom.data.columns import check_distinct, index_of, names_of
-from fedgeom.data.frames import frame_table, with_text
+from fedgeom.data.frames import anndata_table, frame_table, with_text
 from fedgeom.data.rows import Rows, as_rows, dense
 from fedgeom.data.tables import Columns, Table
 from fedgeom.errors import InputError, is_name
@@ -41,14 +40,26 @@ class FromTables:
     ) -> Any:
         """Return the rows of a pandas DataFrame as a site, or with ``by`` as a list of sites, one for each value there.
 
-        - ``label``: the column with the class of each row, in text; ``by``: that with the row's site (hospital, donor);
-        - ``name``: what the one site is called, without ``by``;
-        - ``group``: the column with the row's patient or the like: none stands on both sides of a holdout;
-        - ``columns``: the features; all other columns if not given;
-        - ``drop_unlabelled``: leave rows without a label out; otherwise their label is "";
-        - ``text``: keep columns of text, as `categories`, for methods with preparation.
-
         Names of columns are kept, and the frame's index as `index`.
+
+        Parameters
+        ----------
+        frame: a DataFrame
+            One row for each patient, cell or the like.
+        label: text
+            The column with the class of each row.
+        by: text or None; None if not given
+            The column with the row's site (hospital, donor).
+        name: text; "site" if not given
+            What the one site is called, without ``by``.
+        group: text or None; None if not given
+            The column with the row's patient or the like. No group is on both sides of a holdout.
+        columns: a list of texts or None; None if not given
+            The features. None: all other columns.
+        drop_unlabelled: true or false; false if not given
+            Leave rows without a label out. Otherwise their label is "".
+        text: true or false; false if not given
+            Keep columns of text, as `categories`, for methods with preparation.
         """
 
         def read(some: Columns | None, beside: Sequence[str]) -> Table:
@@ -75,11 +86,30 @@ class FromTables:
     ) -> Any:
         """Return the cells of an AnnData as a site, or with ``by`` as a list of sites, one for each value there.
 
-        - ``layer``, ``use_raw``, ``obsm``: where the numbers are, ``X`` if none is given; sparse ones stay sparse;
-        - ``columns``: genes, all if not given;
-        - the others as in `from_frame`, with columns of ``obs``.
-
         Names of genes are kept, and those of cells (barcodes) as `index`.
+
+        Parameters
+        ----------
+        adata: an AnnData
+            One row for each cell.
+        label: text
+            The column of ``obs`` with the class of each cell.
+        by: text or None; None if not given
+            The column of ``obs`` with the cell's site (hospital, donor).
+        name: text; "site" if not given
+            What the one site is called, without ``by``.
+        layer: text or None; None if not given
+            The layer with the numbers. None: ``X``. Sparse numbers stay sparse.
+        use_raw: true or false; false if not given
+            Take the numbers of ``raw``.
+        obsm: text or None; None if not given
+            Take the numbers of this key of ``obsm``.
+        group: text or None; None if not given
+            The column of ``obs`` with the cell's patient or the like. No group is on both sides of a holdout.
+        columns: a list of texts or None; None if not given
+            The genes. None: all.
+        drop_unlabelled: true or false; false if not given
+            Leave cells without a label out. Otherwise their label is "".
         """
         table = anndata_table(
             adata,
@@ -117,12 +147,14 @@ class FromTables:
         if rows is not None:
             chosen = np.atleast_1d(np.asarray(rows))
             try:
-                site, owner = site.take(chosen), None if owner is None else owner[chosen]
+                site = site.take(chosen)
+                owner = None if owner is None else owner[chosen]
             except IndexError as error:
                 raise InputError(f"{where} has {len(site)} rows; `rows` does not fit: {error}") from error
         if drop_unlabelled and not site.has_label.all():
             kept = site.has_label
-            site, owner = site.take(kept), None if owner is None else owner[kept]
+            site = site.take(kept)
+            owner = None if owner is None else owner[kept]
         if len(site) == 0:
             raise InputError(f"{where} has no {'labelled ' if drop_unlabelled else ''}rows")
         for column, values in ((group, site.groups), (by, owner)):
@@ -153,10 +185,32 @@ def _check_all_said(where: str, column: str | None, values: npt.NDArray[Any] | N
 class SiteData(FromTables):
     """What one site holds: rows, one label per row in the site's own words, and what belongs to each row.
 
-    ``SiteData(name, X, y)`` takes arrays, SciPy's sparse tables, frames and AnnData as X; `from_frame` and
-    `from_anndata` also find labels, sites and patients among the columns. A table is kept as it came, in `table`; `X`
-    is the same as dense float64 rows, which are made when somebody first wants them. Images, (rows, channels, height,
-    width), become rows of columns; a method's ``shape`` says what they were.
+    `from_frame` and `from_anndata` also find labels, sites and patients among the columns. A table is kept as it
+    came, in `table`; `X` is the same as dense float64 rows, which are made when they are first read.
+
+    Parameters
+    ----------
+    name: text
+        What the site is called.
+    X: an array, a sparse table, a frame or an AnnData
+        The rows. Images, (rows, channels, height, width), become rows of columns; a method's ``shape`` says what they
+        were.
+    y: one label for each row
+        The site's own words; "" where there is none.
+    extra: arrays by name, or None; None if not given
+        One value for each row: what else belongs to it.
+    columns: a list of texts; none if not given
+        The names of the columns. A frame has its own.
+    row_numbers: whole numbers or None; None if not given
+        Where the rows were in their file or set.
+    index: one name for each row, or None; None if not given
+        The rows' own names, such as barcodes.
+    groups: one value for each row, or None; None if not given
+        The row's patient or the like. No group is on both sides of a holdout.
+    categories: lists of texts by column, or None; None if not given
+        For columns of text: the words that the numbers stand for.
+    table: as X
+        Instead of ``X``: a table that is kept as it is.
     """
 
     name: str
@@ -197,10 +251,12 @@ class SiteData(FromTables):
         name = str(name)  # NumPy's texts cannot travel
         if not is_name(name):
             raise InputError(f"a site's name is one line without control characters; {name!r} was given")
-        given, where = table if X is None else X, f"site {name!r}"
+        given = table if X is None else X
+        where = f"site {name!r}"
         if given is None or y is None:
             raise InputError(f"{where}: wanted rows X and one label per row, y: SiteData(name, X, y)")
-        rows, labels = as_rows(given, where), np.asarray(y)
+        rows = as_rows(given, where)
+        labels = np.asarray(y)
         n = rows.shape[0]
         if labels.shape != (n,):
             raise InputError(f"{where}: {n} rows but labels of shape {labels.shape}; wanted one label per row")

@@ -28,22 +28,41 @@ def split(
     names: Sequence[str] | None = None,
     extra: Mapping[str, npt.ArrayLike] | None = None,
 ) -> list[SiteData]:
-    """Split one data set, rows X of shape (rows, columns) with labels y, into sites.
+    """Split one data set into sites.
 
-    ``how`` the rows are dealt, drawn by ``seed``:
+    Parameters
+    ----------
+    X: a table of shape (rows, columns)
+        The features.
+    y: one label for each row
+        Numbers or text.
+    n_sites: a whole number or None; None if not given
+        How many sites. None: 3, or as many as ``by`` has values.
+    how: "iid", "dirichlet", "by" or None; None if not given
+        "iid", the default: a shuffled deal, each class spread evenly. "dirichlet": each class is divided by
+        Dirichlet(``alpha``) shares. "by": one site for each value of ``by``, which alone says this.
+    seed: a whole number; 0 if not given
+        Draws who gets which rows.
+    by: one value for each row, or None; None if not given
+        The row's hospital, donor, writer.
+    alpha: a number above 0; 0.5 if not given
+        The smaller, the more the sites differ.
+    names: a list of texts or None; None if not given
+        The sites' names, in order.
+    extra: arrays by name, or None; None if not given
+        What is dealt along with the rows.
 
-    - ``iid``, the default: a shuffled deal into ``n_sites`` (3), each class spread evenly;
-    - ``dirichlet``: each class is divided by Dirichlet(``alpha``) shares, small alpha meaning skewed sites;
-    - ``by``: one site for each value of the array ``by`` (hospital, donor, writer), which alone says this.
-
-    ``names`` are those of the sites, in order; ``extra`` has arrays that are dealt along with the rows, by name.
+    Returns
+    -------
+    a list of `SiteData`
 
     >>> [len(site) for site in split([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1], n_sites=2)]
     [2, 2]
     >>> [site.name for site in split([[0.0], [1.0], [2.0]], [0, 1, 1], by=["anna", "bob", "anna"])]
     ['anna', 'bob']
     """
-    table, labels = as_rows(X, "site 'the whole set'"), np.asarray(y)
+    table = as_rows(X, "site 'the whole set'")
+    labels = np.asarray(y)
     rows = table.shape[0]
     if len(labels) != rows:
         raise InputError(f"{rows} rows but {len(labels)} labels were given")
@@ -122,10 +141,27 @@ def holdout(
 ) -> tuple[SiteData, SiteData]:
     """Set a share of a site's rows aside for testing, class by class; every class keeps two rows to learn from.
 
-    ``seed`` draws which rows. Rows without a label cannot be tested and are never set aside. Where the site knows which
-    rows belong together (``site.groups``), such as those of one patient, all of a group are on the same side, and no
-    class gives more than half of its rows away. ``keep`` is how many rows of a class must be left to learn
-    from. Of a class with at least four times as many rows, ``few`` are set aside even where the share is smaller.
+    Rows without a label cannot be tested and are never set aside. Where the site knows which rows belong together
+    (``site.groups``), such as those of one patient, all of a group are on the same side, and no class gives more than
+    half of its rows away.
+
+    Parameters
+    ----------
+    site: a `SiteData`
+        The site whose rows are divided.
+    share: a number between 0 and 1
+        The share of each class's rows that is set aside.
+    seed: a whole number or a generator; 0 if not given
+        Draws which rows.
+    keep: a whole number; 2 if not given
+        How many rows of a class must be left to learn from.
+    few: a whole number; 0 if not given
+        Of a class with at least four times as many rows, this many are set aside even where the share is smaller.
+
+    Returns
+    -------
+    two of `SiteData`
+        The rows to learn from, and those set aside.
 
     >>> kept, aside = holdout(SiteData("north", [[0.0], [1.0], [2.0], [3.0]], ["a", "a", "a", "a"]), 0.25)
     >>> len(kept), len(aside)
@@ -176,7 +212,8 @@ def _by_group(site: SiteData, share: float, rng: np.random.Generator, keep: int,
     rows = table.sum(axis=0)
     wanted = np.array([_wanted(int(n), share, keep, few) for n in rows], int)
     most = np.minimum(np.maximum(wanted, rows // 2), np.maximum(rows - keep, 0))
-    chosen, order = np.zeros(len(table), bool), rng.permutation(len(table))
+    chosen = np.zeros(len(table), bool)
+    order = rng.permutation(len(table))
     for label in np.argsort(rows, kind="stable"):
         for one in order[table[order, label] > 0]:
             taken = table[chosen].sum(axis=0)

@@ -32,7 +32,9 @@ class TextColumnsError(InputError):
         self, message: str, words: tuple[str, ...], numbers: tuple[str, ...], wanted: tuple[str, ...] = ()
     ):
         super().__init__(message)
-        self.words, self.numbers, self.wanted = words, numbers, wanted or (*numbers, *words)
+        self.words = words
+        self.numbers = numbers
+        self.wanted = wanted or (*numbers, *words)
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,8 @@ def from_columns(
     are no features but wanted as text, as `Table.also`.
     """
     wanted = wanted_columns(file, header, label, columns, also)
-    found, words = [], []
+    found = []
+    words = []
     for name in wanted:
         try:
             cells = np.asarray(column(name))

@@ -212,7 +212,8 @@ def _cell_faults(site: SiteData) -> list[Finding]:
     if not len(bad):
         return []
     in_column = np.bincount(bad[:, 1], minlength=site.shape[1])
-    rows, count = np.unique(bad[:, 0]), len(bad)
+    rows = np.unique(bad[:, 0])
+    count = len(bad)
     numbers = np.arange(len(site)) if site.row_numbers is None else site.row_numbers
     named = [repr(name) for name in site.columns] or [str(at) for at in range(site.shape[1])]
     many = count > MOST_CELLS
@@ -353,8 +354,10 @@ class TableFacts:
     """
 
     def __init__(self, table: Rows, where: str) -> None:
-        self._table, self._where = table, where
-        self.rows, self.columns = int(table.shape[0]), int(table.shape[1])
+        self._table = table
+        self._where = where
+        self.rows = int(table.shape[0])
+        self.columns = int(table.shape[1])
 
     @classmethod
     def of(cls, site: SiteData) -> TableFacts:
@@ -436,12 +439,17 @@ def _step(table: Rows) -> int:
 
 def _look_at(table: Rows, where: str) -> _Seen:
     """Look at rows, cell by cell, in one pass."""
-    n, columns = int(table.shape[0]), int(table.shape[1])
-    low, high = np.full(columns, np.inf), np.full(columns, -np.inf)
+    n = int(table.shape[0])
+    columns = int(table.shape[1])
+    low = np.full(columns, np.inf)
+    high = np.full(columns, -np.inf)
     first = np.zeros(columns)  # sums are taken around a row of the table, which keeps digits
-    total, squares = np.zeros(columns), np.zeros(columns)
-    zeros, finite = np.zeros(columns, np.int64), np.zeros(columns, np.int64)
-    whole, depths = np.ones(columns, bool), [np.inf, -np.inf]
+    total = np.zeros(columns)
+    squares = np.zeros(columns)
+    zeros = np.zeros(columns, np.int64)
+    finite = np.zeros(columns, np.int64)
+    whole = np.ones(columns, bool)
+    depths = [np.inf, -np.inf]
     step = _step(table)
     for at in range(0, n, step):
         block = dense(table[at : at + step], where)
@@ -453,7 +461,8 @@ def _look_at(table: Rows, where: str) -> _Seen:
         low = np.minimum(low, (block if good is None else np.where(good, block, np.inf)).min(axis=0))
         high = np.maximum(high, (block if good is None else np.where(good, block, -np.inf)).max(axis=0))
         moved = some - first if good is None else np.where(good, some - first, 0.0)
-        total, squares = total + ones @ moved, squares + ones @ np.square(moved, out=moved)
+        total = total + ones @ moved
+        squares = squares + ones @ np.square(moved, out=moved)
         there = len(block) if good is None else good.sum(axis=0)
         finite += there
         if good is not None or np.count_nonzero(some) < some.size:
@@ -550,7 +559,8 @@ def _scale_finding(site: SiteData, facts: TableFacts) -> Finding | None:
     if len(varied) < 2 or kind_of(facts):
         return None
     spread = facts.spread[varied]
-    wide, narrow = varied[int(spread.argmax())], varied[int(spread.argmin())]
+    wide = varied[int(spread.argmax())]
+    narrow = varied[int(spread.argmin())]
     if facts.spread[wide] <= UNSCALED * facts.spread[narrow]:
         return None
 

@@ -24,8 +24,8 @@ import msgspec
 from fedgeom.deploy.budgets import BudgetStore
 from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.errors import InputError, ProtocolError, printable
-from fedgeom.federation.approval import REVOKED, JobTerms, NotApprovedError, RevokedError, hash_terms
 from fedgeom.federation.method import METHODS
+from fedgeom.federation.policy import REVOKED, JobTerms, NotApprovedError, RevokedError, hash_terms
 from fedgeom.federation.privacy import Spent, spent_by
 from fedgeom.storage import locked, write_file
 
@@ -95,7 +95,9 @@ class ApprovalStore:
     """Reads and changes a site's approvals; every change is made under a lock and is on the disk when it returns."""
 
     def __init__(self, folder: Path, *, clock: Clock = time.time):
-        self.path, self._lock, self.clock = folder / "approvals.json", folder / "approvals.lock", clock
+        self.path = folder / "approvals.json"
+        self._lock = folder / "approvals.lock"
+        self.clock = clock
 
     def read(self) -> ApprovalsFile:
         """Read the file; one that is damaged is named: nothing is approved by guessing."""
@@ -191,7 +193,7 @@ MOST_NAMED = 20
 
 @dataclass(frozen=True)
 class FolderApprovals:
-    """The approvals of the site in a folder (`fedgeom.federation.approval.Approvals`)."""
+    """The approvals of the site in a folder (`fedgeom.federation.policy.Approvals`)."""
 
     folder: SiteFolder
     store: ApprovalStore
@@ -207,7 +209,9 @@ class FolderApprovals:
 
     def admit(self, run: bytes, job: JobTerms) -> None:
         """Use an approval for a run, or say that there is none yet; the same run uses it once."""
-        digits, number, store = hash_terms(job).hex(), run.hex(), self.store
+        digits = hash_terms(job).hex()
+        number = run.hex()
+        store = self.store
         with store.exclusive():
             file, now = store.read(), store.clock()
             mine = [one for one in file.approvals if one.hash == digits]

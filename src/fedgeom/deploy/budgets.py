@@ -55,7 +55,7 @@ class BudgetFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     charges: tuple[Charge, ...] = ()
 
 
-class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class BudgetHead(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The second file: how many entries there are at least, and the last one's keyed hash."""
 
     count: int
@@ -113,17 +113,17 @@ class BudgetStore:
         anew = max((at for at, run in enumerate(runs) if not run), default=-1)
         return set(runs[anew + 1 :])
 
-    def _check_whole(self, charges: Sequence[Charge], counted: Head | None, charged: set[str]) -> None:
+    def _check_whole(self, charges: Sequence[Charge], counted: BudgetHead | None, charged: set[str]) -> None:
         count = 0 if counted is None else counted.count
         cut = len(charges) < count or bool(count and counted and charges[count - 1].mac != counted.mac)
         if cut or charged - {one.run for one in charges} or (counted is None and len(charges) > 1):
             raise InputError(f"{self.path} lacks entries that were written, or {self.head} is not its own; {MEND}")
 
-    def _read_head(self) -> Head | None:
+    def _read_head(self) -> BudgetHead | None:
         if not self.head.is_file():
             return None
         try:
-            found = msgspec.json.decode(self.head.read_bytes(), type=Head)
+            found = msgspec.json.decode(self.head.read_bytes(), type=BudgetHead)
         except ValueError as error:
             raise InputError(f"{self.head} is damaged: {error}; {MEND}") from error
         if not hmac.compare_digest(self._seal(found.count, found.mac), found.seal):
@@ -139,7 +139,8 @@ class BudgetStore:
         cap = self.policy.max_epsilon
         if spent is None or self._charged(run, spent) or not cap:
             return
-        before, total = self.spent(), self.spent([spent.rho])
+        before = self.spent()
+        total = self.spent([spent.rho])
         if total > cap * (1 + 1e-6):
             raise ProtocolError(
                 f"the site's privacy budget is spent: its runs come to epsilon = {before:.3g}, and this job would "
@@ -208,7 +209,8 @@ class BudgetStore:
 
     def _free_name(self) -> Path:
         """Return a name for the old file that no older one has, whatever the clock says."""
-        base, number = f"budget-{int(self.clock())}", 1
+        base = f"budget-{int(self.clock())}"
+        number = 1
         while (found := self.path.with_name(f"{base}{f'-{number}' if number > 1 else ''}.json")).exists():
             number += 1
         return found
@@ -216,9 +218,10 @@ class BudgetStore:
     def _write(self, charges: Sequence[Charge], new: Charge) -> None:
         last = charges[-1].mac if charges else ""
         new = msgspec.structs.replace(new, mac=self._mac(last, new))
-        file, count = BudgetFile(charges=(*charges, new)), len(charges) + 1
+        file = BudgetFile(charges=(*charges, new))
+        count = len(charges) + 1
         write_file(self.path, msgspec.json.format(msgspec.json.encode(file)), private=True, durable=True)
-        head = Head(count=count, mac=new.mac, seal=self._seal(count, new.mac))
+        head = BudgetHead(count=count, mac=new.mac, seal=self._seal(count, new.mac))
         write_file(self.head, msgspec.json.encode(head), private=True, durable=True)
 
     @property
@@ -250,6 +253,7 @@ def _line(charge: Charge, note: str) -> LocalEntry:
 
 def unaccounted_runs(folder: Path, charges: Sequence[Charge]) -> list[str]:
     """Return the runs, by the site's ledger, in which something left the site that nothing was charged for."""
-    journal, known = Journal(folder), {one.run for one in charges if not one.note}
+    journal = Journal(folder)
+    known = {one.run for one in charges if not one.note}
     ordered = dict.fromkeys(entry.run for entry in journal.entries() if entry.run and entry.sent)
     return [run for run in ordered if run not in known and journal.has_answered(bytes.fromhex(run))]

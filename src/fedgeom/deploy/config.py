@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 import msgspec
 
 from fedgeom.errors import InputError
+from fedgeom.federation.settings import is_called_now
 from fedgeom.registry import did_you_mean
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
@@ -88,6 +89,9 @@ def _explain(message: str, content: Any, kind: Any) -> str:
         return message
     if unknown and hasattr(kind, "__struct_fields__"):
         names = kind.__struct_fields__
+        now = is_called_now(unknown[1], names)
+        if now:
+            return f"there is no setting {unknown[1]!r}; {now}"
         return (
             f"there is no setting {unknown[1]!r}; there are: {', '.join(names)}.{did_you_mean(unknown[1], names)}"
         )

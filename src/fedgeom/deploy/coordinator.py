@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from fedgeom.deploy import certificates
-from fedgeom.deploy.coordinator_folder import FOLDER_VARIABLE, CoordinatorFolder, Node
+from fedgeom.deploy.coordinator_folder import FOLDER_VARIABLE, CoordinatorFolder, NodeKey
 from fedgeom.deploy.programs import BUNDLE, write_launchers
 from fedgeom.engines.flower import calls, commands
 from fedgeom.engines.flower.commands import read_visits
@@ -28,7 +28,8 @@ def coordinator_environment(folder: CoordinatorFolder) -> dict[str, str]:
 
 def register_nodes(folder: CoordinatorFolder, say: Say) -> None:
     """Tell the running SuperLink which node keys are admitted: new ones come in, removed ones are shut out."""
-    registered, keys = folder.registered(), folder.node_keys()
+    registered = folder.registered()
+    keys = folder.node_keys()
     environment = coordinator_environment(folder)
     for name, node in list(registered.nodes.items()):
         if keys.get(name) != node.key:
@@ -42,7 +43,7 @@ def register_nodes(folder: CoordinatorFolder, say: Say) -> None:
     numbers = calls.register_nodes(environment, {name: folder.node_key_file(name) for name in new})
     for name, number in numbers.items():
         if isinstance(number, str):
-            registered.nodes[name] = Node(keys[name], number)
+            registered.nodes[name] = NodeKey(keys[name], number)
             if number:
                 say(f"{name} may connect")
     folder.save_registered(registered)
@@ -53,7 +54,8 @@ def register_nodes(folder: CoordinatorFolder, say: Say) -> None:
 
 def forget_nodes(folder: CoordinatorFolder) -> None:
     """Say that a new SuperLink, which knows nobody, has been told of no node yet; removed keys stay shut out."""
-    registered, keys = folder.registered(), folder.node_keys()
+    registered = folder.registered()
+    keys = folder.node_keys()
     registered.shut += [node.key for name, node in registered.nodes.items() if keys.get(name) != node.key]
     registered.nodes.clear()
     folder.save_registered(registered)
@@ -86,7 +88,8 @@ COORDINATOR_LOCK = "coordinator.lock"
 def running_coordinator(folder: CoordinatorFolder, say: Say = lambda text: None) -> Iterator[str]:
     """Run the coordinator; yields its address once sites may connect."""
     commands.need_flower()
-    config, address = folder.config(), folder.address()
+    config = folder.config()
+    address = folder.address()
     certificate = None if config.insecure else folder.path / "ca.pem"
     with locked(folder.path / COORDINATOR_LOCK, f"the coordinator in {folder.path} is running already"):
         check_port(address)

@@ -33,17 +33,17 @@ class CoordinatorConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     insecure: bool = False
 
 
-class Node(msgspec.Struct, frozen=True):
+class NodeKey(msgspec.Struct, frozen=True):
     """A node key that Flower was told of, and Flower's number for it (empty if it was not told)."""
 
     key: str
     number: str = ""
 
 
-class Registered(msgspec.Struct):
+class RegisteredSites(msgspec.Struct):
     """What Flower knows of the admitted sites."""
 
-    nodes: dict[str, Node] = {}
+    nodes: dict[str, NodeKey] = {}
     shut: list[str] = []
     """Keys that were shut out; Flower does not take them again."""
 
@@ -150,12 +150,14 @@ class CoordinatorFolder:
         Roster(roster).save(self.roster_file)
         self.node_key_file(name).unlink(missing_ok=True)
 
-    def registered(self) -> Registered:
+    def registered(self) -> RegisteredSites:
         """Read which node keys Flower was told of."""
         file = self.path / "flower" / "registered.json"
-        return msgspec.json.decode(file.read_bytes(), type=Registered) if file.is_file() else Registered()
+        return (
+            msgspec.json.decode(file.read_bytes(), type=RegisteredSites) if file.is_file() else RegisteredSites()
+        )
 
-    def save_registered(self, registered: Registered) -> None:
+    def save_registered(self, registered: RegisteredSites) -> None:
         """Write down which node keys Flower was told of."""
         write_json(self.path / "flower" / "registered.json", registered, private=True)
 

@@ -148,7 +148,9 @@ def read_all(path: str | Path, plan: FederationFile, collector: Collector) -> li
             collector, lambda some: read_sites(path, plan if some is None else _with(plan, some))
         )
         return whole or []
-    names, tables, texts = site_names(plan), list[SiteData](), set[str]()
+    names = site_names(plan)
+    tables = list[SiteData]()
+    texts = set[str]()
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         what = f"{path}: site names must differ; given more than once: {', '.join(twice)}"

@@ -14,9 +14,8 @@ from fedgeom.data.readers import read_site, read_sites_from
 from fedgeom.data.sites import SiteData
 from fedgeom.deploy.config import convert
 from fedgeom.errors import InputError
-from fedgeom.federation.approval import JobTerms, job_terms
 from fedgeom.federation.method import METHODS, Method, methods_that_match, no_bound
-from fedgeom.federation.policy import Policy, StrictPolicy
+from fedgeom.federation.policy import JobTerms, Policy, StrictPolicy, job_terms
 from fedgeom.federation.settings import read_value
 from fedgeom.federation.steps import Step, check_order, read_steps
 from fedgeom.methods.catalogue import method_class
@@ -152,7 +151,8 @@ def prepare_of(path: str | Path, federation: FederationFile) -> dict[str, Any]:
 
 def _with_names(path: str | Path, federation: FederationFile, cls: type[Method]) -> dict[str, Any]:
     """Return the parameters with what the file says of names, if the method can do that."""
-    names, parameters = federation.names, dict(federation.parameters)
+    names = federation.names
+    parameters = dict(federation.parameters)
     if names is not None and cls.matches_names:
         if parameters.get("names", names) != names:
             raise InputError(
@@ -250,7 +250,8 @@ def _label(path: str | Path, federation: FederationFile, label: str, file: str) 
 
 def check_sources(path: str | Path, federation: FederationFile) -> None:
     """Refuse a file that says nothing, or two things, about where the sites are."""
-    one, many = federation.sites_from, federation.sites
+    one = federation.sites_from
+    many = federation.sites
     if one and many:
         raise InputError(
             f'{path}: sites_from = {one!r} and [[sites]] are both there; wanted one file for all sites, file = "…" '

@@ -12,8 +12,8 @@ import msgspec
 from fedgeom.deploy.coordinator_folder import CoordinatorFolder
 from fedgeom.deploy.federation_file import FederationFile, build_method, read_federation, site_names, terms_of
 from fedgeom.errors import InputError
-from fedgeom.federation.approval import JobTerms
 from fedgeom.federation.method import Method
+from fedgeom.federation.policy import JobTerms
 from fedgeom.federation.writers import check_writers
 from fedgeom.storage import make_private_folder, write_file
 

@@ -53,7 +53,7 @@ class LocalEntry(msgspec.Struct, frozen=True, kw_only=True):
         return self.begun and not other.begun and (self.run, self.question) == (other.run, other.question)
 
 
-class Kept(msgspec.Struct, frozen=True):
+class StoredMemory(msgspec.Struct, frozen=True):
     """A memory with a counter, so that of two copies the newer one is known."""
 
     count: int
@@ -72,9 +72,9 @@ class Journal:
         make_private_folder(self._folder)
         return locked(self._folder / "lock")
 
-    def newest(self, run: bytes, carried: bytes | None = None, identity: Identity | None = None) -> Kept:
+    def newest(self, run: bytes, carried: bytes | None = None, identity: Identity | None = None) -> StoredMemory:
         """Return the newer of the copy on disk and the sealed one that Flower carried."""
-        copies = [Kept(0, b"")]
+        copies = [StoredMemory(0, b"")]
         if carried and identity is not None:
             copies.append(_decode(_unsealed(carried, run, identity)))
         file = self._file(run)
@@ -82,7 +82,7 @@ class Journal:
             copies.append(_decode(file.read_bytes()))
         return max(copies, key=lambda kept: kept.count)
 
-    def keep(self, run: bytes, kept: Kept) -> None:
+    def keep(self, run: bytes, kept: StoredMemory) -> None:
         """Write a memory to disk."""
         make_private_folder(self._folder)
         write_file(self._file(run), msgspec.msgpack.encode(kept), private=True, durable=True)
@@ -109,7 +109,8 @@ class Journal:
         lines, end = self._lines(start)
         working = _last_begun(lines)
         if working is not None:
-            end, lines = lines[working][1], lines[:working]
+            end = lines[working][1]
+            lines = lines[:working]
         return [entry for entry, _ in lines], end
 
     def _lines(self, start: int) -> tuple[list[tuple[LocalEntry, int]], int]:
@@ -172,7 +173,7 @@ def _last_begun(lines: list[tuple[LocalEntry, int]]) -> int | None:
 DAMAGED = "the site's stored memory of this run is damaged; the run has to start anew"
 
 
-def sealed(kept: Kept, run: bytes, identity: Identity) -> bytes:
+def sealed(kept: StoredMemory, run: bytes, identity: Identity) -> bytes:
     """Return a memory for Flower to carry, which only this site can open; nothing if it is too large."""
     data = msgspec.msgpack.encode(kept)
     return seal(_carrying_key(identity), data, run) if len(data) <= LARGEST_CARRIED else b""
@@ -189,8 +190,8 @@ def _carrying_key(identity: Identity) -> bytes:
     return fingerprint(b"fedgeom/1 carried memory", identity.secret)
 
 
-def _decode(data: bytes) -> Kept:
+def _decode(data: bytes) -> StoredMemory:
     try:
-        return msgspec.msgpack.decode(data, type=Kept)
+        return msgspec.msgpack.decode(data, type=StoredMemory)
     except msgspec.DecodeError as error:
         raise ProtocolError(DAMAGED) from error

@@ -28,7 +28,7 @@ from fedgeom.methods.ridge.features import Fourier
 from fedgeom.methods.ridge.settings import RidgeSettings
 from fedgeom.preparation.pca import PCA
 
-WIDEST = RidgeSettings.max_features - Fourier.count
+WIDEST = RidgeSettings.max_features - Fourier.n_components
 """The most columns that Ridge takes as they are, beside Fourier features."""
 
 USUAL: dict[str, Any] = {"rule": "discriminant", "balanced": True, "alpha": "folds"}
@@ -37,7 +37,7 @@ cross-validation takes rows for equals, which balanced ones are not: it chose to
 
 
 @dataclass(frozen=True)
-class Suited:
+class SuitableMethod:
     """A method that suits sites, with the settings that their tables ask for, and why it does."""
 
     method: str
@@ -47,7 +47,7 @@ class Suited:
 
 def for_shared_names(
     sites: Sequence[SiteData], said: Mapping[str, Any], *, in_disc: bool, prepared: bool = False
-) -> Suited:
+) -> SuitableMethod:
     """Return the method for sites that share their label names; ``said`` are the settings that a file has.
 
     Settings that only one of the methods knows mean that one. How many columns are left of rows that are ``prepared``
@@ -59,25 +59,25 @@ def for_shared_names(
     ]
     method = meant[0] if len(meant) == 1 else "moments" if in_disc else "ridge"
     if method == "moments":
-        return Suited(method, {} if in_disc else {"space": "euclidean"})
+        return SuitableMethod(method, {} if in_disc else {"space": "euclidean"})
     columns = sites[0].shape[1]
     if columns > WIDEST and not prepared:
         why = f"{columns:,} columns are too many for sums of their products, so that features are made of them"
-        return Suited(method, USUAL | {"features": "fourier"}, "" if meant else why)
-    return Suited(method, USUAL | {"features": ["linear", "fourier"]})
+        return SuitableMethod(method, USUAL | {"features": "fourier"}, "" if meant else why)
+    return SuitableMethod(method, USUAL | {"features": ["linear", "fourier"]})
 
 
-def with_few_features(found: Suited, policy: Policy, rows: int, columns: int) -> Suited:
+def with_few_features(found: SuitableMethod, policy: Policy, rows: int, columns: int) -> SuitableMethod:
     """Return the choice with fewer Fourier features, or none, where a policy wants more rows for each feature."""
     least = policy.min_rows_per_feature
-    if "features" not in found.settings or rows >= least * (columns + Fourier.count):
+    if "features" not in found.settings or rows >= least * (columns + Fourier.n_components):
         return found
     room = int(rows / least) - columns
     features: Any = "linear"
     if room >= FEWEST_FOURIER:
         features = ["linear", {"name": "fourier", "count": room // 10 * 10}]
     why = f"{rows:,} rows allow few features (min_rows_per_feature = {least:g} in the policy)"
-    return Suited(
+    return SuitableMethod(
         found.method, found.settings | {"features": features}, "; ".join(filter(None, (found.reason, why)))
     )
 
@@ -93,7 +93,7 @@ def _width(federation: FederationFile, sites: Sequence[SiteData]) -> int:
     if not federation.prepare:
         return sites[0].shape[1]
     prepared: Method = METHODS.find("ridge")(prepare=federation.prepare)
-    components = [step.components for step in prepared.preparing if isinstance(step, PCA)]
+    components = [step.n_components for step in prepared.preparing if isinstance(step, PCA)]
     if components:
         return int(components[-1])
     if sum(len(site) * site.shape[1] for site in sites) > REHEARSED_CELLS:
@@ -114,7 +114,7 @@ FOR_OWN = "ellipses"
 
 
 @dataclass(frozen=True)
-class Chosen:
+class CompleteFile:
     """A federation file in which nothing is left open, and how that came about."""
 
     federation: FederationFile
@@ -124,17 +124,19 @@ class Chosen:
 
 def choose(
     path: str | Path, federation: FederationFile, sites: Sequence[SiteData], policy: Policy | None = None
-) -> Chosen:
+) -> CompleteFile:
     """Settle the method and whether names are shared, from what the file says and the sites' rows show.
 
     Settings that are chosen keep to the ``policy``.
     """
     if federation.method and not _matches(federation.method):
-        return Chosen(
+        return CompleteFile(
             federation
         )  # names make no difference to it; that it cannot match them is said where it is built
     names, why = _names(path, federation, sites)
-    method, added, suits = federation.method, dict[str, Any](), ""
+    method = federation.method
+    added = dict[str, Any]()
+    suits = ""
     prepared = bool(federation.prepare)
     in_disc = not prepared and all(
         site.shape[1] == 2 and bool((np.linalg.norm(site.X, axis=1) < 1).all()) for site in sites
@@ -145,7 +147,9 @@ def choose(
             found = with_few_features(
                 found, policy or Policy(), _learnt_rows(federation, sites), _width(federation, sites)
             )
-        method, added, suits = found.method, dict(found.settings), found.reason
+        method = found.method
+        added = dict(found.settings)
+        suits = found.reason
     elif not method:
         method = _for_own(federation.parameters)
         if method == FOR_OWN and in_disc:
@@ -159,7 +163,7 @@ def choose(
     settled = msgspec.structs.replace(
         federation, method=method, names=names, parameters={**said, **federation.parameters}
     )
-    return Chosen(settled, _reason(federation, settled, said, why, suits))
+    return CompleteFile(settled, _reason(federation, settled, said, why, suits))
 
 
 def _for_own(parameters: Mapping[str, Any]) -> str:

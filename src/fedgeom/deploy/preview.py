@@ -1,7 +1,8 @@
-"""A rehearsal at one site: what would leave it, message by message, before it takes part in anything.
+"""A preview at one site: what would leave it, message by message, before it takes part in anything.
 
-The real method runs in this process, with the site's own rows and some *phantom* sites whose rows are the
-site's own, a little shaken: so sizes are realistic. Nothing is sent and nothing is written.
+The messages are those of the method's plan, for the site's own rows and some *phantom* sites whose rows are the site's
+own, a little shaken: so sizes are realistic. The run itself is rehearsed with them in this process, so that what the
+site would refuse on the way is found too. Nothing is sent and nothing is written.
 
 Some methods show single rows to others, such as the corners of hulls: these say so (`Method.rows_shown`).
 """
@@ -16,20 +17,21 @@ import numpy as np
 
 from fedgeom.data.sites import SiteData
 from fedgeom.data.validation import Report
-from fedgeom.deploy.answering import read_data, reveals
+from fedgeom.deploy.answers import read_data
 from fedgeom.deploy.federation_file import build_method, read_federation, terms_of
 from fedgeom.deploy.site import file_refusals, own_report, usual_number
 from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.engines.check import check_own
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.errors import FedgeomError, InputError
-from fedgeom.federation.approval import JobTerms
 from fedgeom.federation.coordinator import Engine, Lost
 from fedgeom.federation.messages import Buffer, decode, unpack
 from fedgeom.federation.method import Method, ShownRows
-from fedgeom.federation.policy import Policy
+from fedgeom.federation.plan import Shape
+from fedgeom.federation.policy import JobTerms, Policy
 from fedgeom.federation.session import Session
 from fedgeom.preparation.pipeline import prepared_method
+from fedgeom.protocols.plan import costs_of, shape_of
 
 SHAPING = ("min_cohort", "threshold", "max_message_bytes", "single_site_classes", "min_sites", "min_rows")
 """What of the site's policy shapes the conversation; the rest may end it."""
@@ -39,13 +41,16 @@ SHAKE = 0.05
 
 @dataclass(frozen=True)
 class OutgoingMessage:
-    """One message that would leave the site."""
+    """A message that would leave the site, so often."""
 
     question: str
     received: int
     answer: str
     bytes: int
     reveals: str
+    times: int = 1
+    bound: str = ""
+    """What decides how often or how large; "" where both are known. Else they are the most."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +70,7 @@ class Preview:
     report: Report
     """How the site's table stands against the job, as the site finds when it joins."""
     broke_off: str = ""
-    """Why the rehearsal ended early, if it did; nothing more would have left."""
+    """Why the rehearsal ended early, if it did."""
     terms: JobTerms | None = None
     """What the steward would approve; None while there is no roster that says who may take part."""
 
@@ -83,8 +88,10 @@ def reasons_to_refuse(folder: SiteFolder, federation: Path) -> list[str]:
 
 def preview(folder: SiteFolder, federation: Path, *, sites: int | None = None, seed: int = 0) -> Preview:
     """Rehearse a federation file at a site; ``sites`` is how many sites are assumed in all."""
-    config, plan = folder.config(), read_federation(federation)
-    method, policy = build_method(federation, plan), config.policy
+    config = folder.config()
+    plan = read_federation(federation)
+    method = build_method(federation, plan)
+    policy = config.policy
     count = sites if sites is not None else usual_number(folder, plan)
     if count < max(policy.min_cohort, 2):
         raise InputError(
@@ -102,7 +109,9 @@ def preview(folder: SiteFolder, federation: Path, *, sites: int | None = None, s
     # What would leave is shown also where the site's policy would refuse; that it would is found by the run itself.
     shaping = Policy(**{name: getattr(policy, name) for name in SHAPING})
     engine = _RecordingEngine(EmbeddedEngine(method, [own, *phantoms], policy=shaping), own.name)
+    messages: list[OutgoingMessage] = []
     if check_own(method, own, shaping, sites=count, seed=plan.seed).ready:
+        messages = outgoing(method, own.name, shape_of(method, [own, *phantoms], shaping, plan.seed))
         broke_off = _rehearse(method, plan.seed, engine, engine.inner.roster)
     else:
         broke_off = "the site's table is not ready, so that it would leave before anything is computed"
@@ -123,7 +132,7 @@ def preview(folder: SiteFolder, federation: Path, *, sites: int | None = None, s
         method=method.name,
         names="shared" if method.shares_names else "own",
         phantoms=len(phantoms),
-        messages=[_outgoing(*pair) for pair in engine.heard],
+        messages=messages,
         corners=shown,
         refusals=refusals,
         report=report,
@@ -135,7 +144,7 @@ def preview(folder: SiteFolder, federation: Path, *, sites: int | None = None, s
 def _rehearse(method: Method, seed: int, engine: Engine, roster: Mapping[str, bytes]) -> str:
     """Hold a run and return why it broke off, if it did."""
     try:
-        Session(method, b"preview " * 4, seed, roster).hold(engine)
+        Session(method, b"preview " * 4, seed, roster).conduct(engine)
     except FedgeomError as error:
         return str(error)
     return ""
@@ -149,17 +158,27 @@ def drawn(own: SiteData, rng: np.random.Generator, name: str) -> SiteData:
 def perturbed(own: SiteData, rng: np.random.Generator, name: str) -> SiteData:
     """Return a phantom site: the site's own rows, moved a little, no farther out than its farthest."""
     X = own.X + SHAKE * own.X.std(axis=0) * rng.standard_normal(own.X.shape)
-    norms, farthest = np.linalg.norm(X, axis=1), float(np.linalg.norm(own.X, axis=1).max(initial=0.0))
+    norms = np.linalg.norm(X, axis=1)
+    farthest = float(np.linalg.norm(own.X, axis=1).max(initial=0.0))
     X *= (np.minimum(norms, farthest) / np.where(norms > 0, norms, 1.0))[:, None]  # the disc has an edge
     return replace(own, name=name, table=X)
 
 
+def outgoing(method: Method, site: str, shape: Shape) -> list[OutgoingMessage]:
+    """Return what would leave a site by the plan, in its order."""
+    return [
+        OutgoingMessage(one.kind, round(one.down), one.answer, round(one.up), one.reveals, one.times, one.bound)
+        for one in costs_of(method, replace(shape, site=site)).exchanges
+    ]
+
+
 class _RecordingEngine:
-    """An engine that notes what one site is asked and answers."""
+    """An engine that notes what one site is asked."""
 
     def __init__(self, inner: EmbeddedEngine, site: str):
-        self.inner, self._site = inner, site
-        self.heard: list[tuple[bytes, bytes]] = []
+        self.inner = inner
+        self._site = site
+        self.heard: list[bytes] = []
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -168,22 +187,15 @@ class _RecordingEngine:
     def deliver(self, requests: Mapping[str, bytes]) -> Iterator[tuple[str, Buffer | Lost]]:
         for name, reply in self.inner.deliver(requests):
             if name == self._site and isinstance(reply, bytes):
-                self.heard.append((requests[name], reply))
+                self.heard.append(requests[name])
             yield name, reply
 
 
-def _outgoing(request: bytes, reply: bytes) -> OutgoingMessage:
-    asked, said = unpack(request), unpack(reply)
-    return OutgoingMessage(
-        asked.kind, len(request), said.kind, len(reply), reveals(asked.method, asked.kind, said.kind)
-    )
-
-
-def rows_shown(method: Method, own: SiteData, heard: list[tuple[bytes, bytes]]) -> list[ShownRows]:
+def rows_shown(method: Method, own: SiteData, heard: list[bytes]) -> list[ShownRows]:
     """Return what the last question that shows rows would show of the site's own."""
     shown: list[ShownRows] = []
     known = method.site.understands()
-    for request, _ in heard:
+    for request in heard:
         frame = unpack(request)
         shown = method.rows_shown(own, decode(frame.body, known[frame.kind])) or shown
     return shown

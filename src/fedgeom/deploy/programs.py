@@ -17,7 +17,7 @@ from typing import Any
 from fedgeom.deploy.coordinator_folder import FOLDER_VARIABLE, CoordinatorFolder
 from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.engines.flower import programs
-from fedgeom.engines.flower.engine import Grid
+from fedgeom.engines.flower.engine import FlowerGrid
 from fedgeom.errors import InputError
 
 if sys.platform != "win32":
@@ -40,7 +40,8 @@ def limit_memory(megabytes: int) -> None:
     files that cost nothing.
     """
     if megabytes and memory_can_be_limited():
-        wanted, (_, hard) = megabytes * 2**20, resource.getrlimit(resource.RLIMIT_DATA)
+        wanted = megabytes * 2**20
+        _, hard = resource.getrlimit(resource.RLIMIT_DATA)
         most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         resource.setrlimit(resource.RLIMIT_DATA, (most, most))
 
@@ -62,7 +63,7 @@ BUNDLE = Path(__file__).with_name("flower_app")
 """The app that Flower believes it ships; everybody runs the installed copy."""
 
 AHEAD = (
-    "fedgeom.deploy.answering",
+    "fedgeom.deploy.answers",
     "fedgeom.data.readers",
     "fedgeom.data.validation",
     "fedgeom.geometry.hyperbolic.svm",  # scikit-learn: 2.5 s
@@ -81,17 +82,17 @@ def client_app(limit: Callable[[int], None] = lambda megabytes: None) -> Any:
 
     ``limit`` is told how much memory the site's policy allows before anything of a question is read.
     """
-    from fedgeom.deploy import answering  # slow to import, and Flower starts many programs
+    from fedgeom.deploy import answers  # slow to import, and Flower starts many programs
     from fedgeom.engines.flower.apps import make_client_app
 
     def answer(place: str, request: bytes, carried: bytes | None) -> tuple[bytes, bytes]:
         folder = SiteFolder(Path(place))
         limit(folder.config().policy.max_memory_mb)
-        return answering.answer(folder, request, carried)
+        return answers.answer(folder, request, carried)
 
     return make_client_app(
         answer=answer,
-        introduce=lambda place, number: answering.introduce(SiteFolder(Path(place)), number),
+        introduce=lambda place, number: answers.introduce(SiteFolder(Path(place)), number),
     )
 
 
@@ -103,9 +104,9 @@ def server_app() -> Any:
     return make_server_app(conduct_job)
 
 
-def conduct_job(name: str, grid: Grid) -> None:
+def conduct_job(name: str, grid: FlowerGrid) -> None:
     """Conduct a job of the coordinator whose folder the environment names."""
-    from fedgeom.deploy.conducting import conduct  # slow to import, and Flower starts many programs
+    from fedgeom.deploy.conductor import conduct  # slow to import, and Flower starts many programs
     from fedgeom.deploy.jobs import load_job
 
     where = os.environ.get(FOLDER_VARIABLE)

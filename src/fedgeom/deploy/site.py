@@ -12,7 +12,7 @@ from pathlib import Path
 
 from fedgeom.data.sites import SiteData
 from fedgeom.data.validation import Collector, Report, fault, findings_of
-from fedgeom.deploy.answering import read_data
+from fedgeom.deploy.answers import read_data
 from fedgeom.deploy.approvals import ApprovalStore
 from fedgeom.deploy.budgets import BudgetStore
 from fedgeom.deploy.federation_check import read_numbers
@@ -25,9 +25,9 @@ from fedgeom.engines.flower import commands
 from fedgeom.engines.flower.node_answers import DIED
 from fedgeom.engines.flower.processes import Say, ending_politely, free_port, running
 from fedgeom.errors import FedgeomError, InputError, printable
-from fedgeom.federation.approval import JobTerms
 from fedgeom.federation.messages import VERSION
 from fedgeom.federation.method import METHODS, Method
+from fedgeom.federation.policy import JobTerms
 from fedgeom.federation.privacy import DP, Spent
 from fedgeom.methods.catalogue import method_class
 from fedgeom.protocols.plan import leaves
@@ -41,7 +41,8 @@ def check_site(folder: SiteFolder, say: Say) -> None:
     data = read_data(folder)
     say(f"{config.name}: {len(data)} rows, {data.shape[1]} columns, {len(data.classes)} classes")
     report = check_own(None, data, config.policy)
-    errors, warnings = len(report.errors), len(report.warnings)
+    errors = len(report.errors)
+    warnings = len(report.warnings)
     if errors or warnings:
         say(
             f"the table has {errors} fault{'' if errors == 1 else 's'} that no method takes, and {warnings} odd "
@@ -67,7 +68,8 @@ def check_site(folder: SiteFolder, say: Say) -> None:
 
 def approval_line(folder: SiteFolder) -> str:
     """Say which jobs the site answers, and how many wait for its steward; a damaged file of approvals is named."""
-    rule, file = folder.config().approve, ApprovalStore(folder.path).read()
+    rule = folder.config().approve
+    file = ApprovalStore(folder.path).read()
     if rule != "ask":
         return f'site.toml says approve = "{rule}": such jobs are answered without asking you'
     waiting = f"; {len(file.waiting)} wait (fedgeom site approvals)" if file.waiting else ""
@@ -196,7 +198,9 @@ class ConnectionHints:
     """Reads off Flower's log whether a site is connected."""
 
     def __init__(self, log: Path, start: int, coordinator: str):
-        self._log, self._at, self._coordinator = log, start, coordinator
+        self._log = log
+        self._at = start
+        self._coordinator = coordinator
         self._said = ""
 
     def new(self) -> str:
@@ -209,7 +213,8 @@ class ConnectionHints:
             self._at = file.tell()
         if DIED in text:
             return DIED_HINT
-        up, down = text.rfind(commands.ACTIVATED), text.rfind(commands.RETRYING)
+        up = text.rfind(commands.ACTIVATED)
+        down = text.rfind(commands.RETRYING)
         if up < 0 and down < 0:
             return ""
         state = (
@@ -217,7 +222,8 @@ class ConnectionHints:
             if up > down
             else f"{self._coordinator} does not answer: is the coordinator running? Going on trying"
         )
-        news, self._said = "" if state == self._said else state, state
+        news = "" if state == self._said else state
+        self._said = state
         return news
 
 
@@ -255,7 +261,8 @@ def run_site(folder: SiteFolder, say: Say, *, port: int | None = None, patience:
 
 
 def _run_site(folder: SiteFolder, say: Say, port: int | None, patience: float) -> None:
-    config, last = folder.config(), ""
+    config = folder.config()
+    last = ""
     home = folder.path / "flower"
     make_private_folder(home)
     launchers = write_launchers(home)

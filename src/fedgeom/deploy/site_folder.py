@@ -84,7 +84,7 @@ POLICY_NOTES = {
     "runs_per_day": "in how many runs to take part in 24 hours",
     "secure_only": "show the coordinator no numbers of this site alone",
     "min_rows_per_class": "contribute only classes with at least so many rows here",
-    "min_batch": "train with at least so many rows per step",
+    "min_batch_size": "train with at least so many rows per step",
     "max_rounds": "join for at most so many rounds",
     "max_corner_share": "at most this share of a class's rows may become corners that others learn",
     "max_features": "sum the products of at most so many features (Ridge)",

@@ -27,7 +27,7 @@ from fedgeom.registry import did_you_mean
 
 DEFAULT_SHARE = 0.25
 """The share of rows kept aside where the file does not say."""
-EFFORT = ("rounds", "epochs", "steps")
+EFFORT = ("n_rounds", "epochs", "steps")
 """The settings that say how much sites train."""
 Values = Annotated[list[Any], msgspec.Meta(min_length=1)]
 

@@ -69,7 +69,8 @@ class Follower:
     """Reads a run's events as they are written; a resumed run writes them anew."""
 
     def __init__(self, run_folder: Path):
-        self._file, self._at = run_folder / "events.jsonl", 0
+        self._file = run_folder / "events.jsonl"
+        self._at = 0
 
     def new(self) -> tuple[bool, list[Event]]:
         """Return whether the events began anew, and the complete ones since the last call."""
@@ -154,7 +155,8 @@ def follow(
     sleep: Callable[[float], None] = time.sleep,
 ) -> Status:
     """Follow a run until it ends; ``watch`` gets each event, and None when they begin anew."""
-    follower, heard = Follower(job.run_folder), clock()
+    follower = Follower(job.run_folder)
+    heard = clock()
     while True:
         status = read_status(job.run_folder)  # before the events, so that none is missed at the end
         anew, events = follower.new()
@@ -169,7 +171,8 @@ def follow(
         if not is_running(folder):
             return _give_up(job, "the coordinator stopped")
         if clock() - heard > ASK_FLOWER_SECONDS:
-            said, heard = flower_status(folder, number), clock()
+            said = flower_status(folder, number)
+            heard = clock()
             if said.startswith(("finished", UNKNOWN)) and not is_conducted(job):
                 last = read_status(job.run_folder)
                 return last if last.state in ENDS else _give_up(job, f"Flower ended the run ({said})")

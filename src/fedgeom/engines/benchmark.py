@@ -20,7 +20,7 @@ import numpy as np
 from fedgeom.data.sites import SiteData
 from fedgeom.engines.run import run
 from fedgeom.errors import InputError
-from fedgeom.evaluation.benchmark import HEAD, JUDGED, Entry, Sweep, best
+from fedgeom.evaluation.benchmark import HEAD, JUDGED, MethodResult, Sweep, best
 from fedgeom.evaluation.evaluation import COLUMNS
 from fedgeom.federation.holdout import Holdout, part_rows
 from fedgeom.federation.method import Method
@@ -45,7 +45,7 @@ def sweep(
     settings: Mapping[str, Sequence[dict[str, Any]]] | None = None,
     failed: Mapping[str, str] | None = None,
     folder: str | Path | None = None,
-    watch: Callable[[Entry], None] | None = None,
+    watch: Callable[[MethodResult], None] | None = None,
 ) -> Sweep:
     """Return how each row does with the settings that are chosen for it, seed by seed.
 
@@ -78,19 +78,21 @@ def sweep(
     _check(rows, by, failed or {})
     runs = _Runs(Holdout.read(holdout, "holdout"), policy, _store(folder), watch)
     whole = hash_tables(sites)
-    entries: list[Entry] = []
+    entries: list[MethodResult] = []
     for seed in seeds:
         for row, methods in rows.items():
             chosen = None
             if len(methods) > 1:
                 tables = runs.learnt_from(methods[0], sites, seed)
-                blank = Entry(row=row, seed=seed, stage="choosing", tables=hash_tables(tables))
+                blank = MethodResult(row=row, seed=seed, stage="choosing", tables=hash_tables(tables))
                 tried = [runs(blank, at, method, tables) for at, method in enumerate(methods)]
                 chosen = best(tried, by)
                 entries += [msgspec.structs.replace(one, chosen=one.setting == chosen) for one in tried]
             at = chosen or 0
-            entries.append(runs(Entry(row=row, seed=seed, chosen=True, tables=whole), at, methods[at], sites))
-    entries += [Entry(row=row, seed=seeds[0], failure=why) for row, why in (failed or {}).items()]
+            entries.append(
+                runs(MethodResult(row=row, seed=seed, chosen=True, tables=whole), at, methods[at], sites)
+            )
+    entries += [MethodResult(row=row, seed=seeds[0], failure=why) for row, why in (failed or {}).items()]
     said = {row: list((settings or {}).get(row, [{} for _ in methods])) for row, methods in rows.items()}
     return Sweep(share=runs.holdout.share, by=by, settings=said, entries=entries)
 
@@ -126,9 +128,11 @@ class _Runs:
     holdout: Holdout
     policy: Policy | None
     store: Path | None
-    watch: Callable[[Entry], None] | None
+    watch: Callable[[MethodResult], None] | None
 
-    def __call__(self, blank: Entry, setting: int, method: Method, sites: Sequence[SiteData]) -> Entry:
+    def __call__(
+        self, blank: MethodResult, setting: int, method: Method, sites: Sequence[SiteData]
+    ) -> MethodResult:
         """Return what comes of a method that is the given setting of a row."""
         tested = replace(method, holdout=self.holdout)
         wanted = msgspec.structs.replace(
@@ -153,7 +157,9 @@ class _Runs:
         return [part_rows(method.normalise_labels(site), tested, seed, policy)[0] for site in sites]
 
 
-def _outcome(entry: Entry, method: Method, sites: Sequence[SiteData], policy: Policy | None) -> Entry:
+def _outcome(
+    entry: MethodResult, method: Method, sites: Sequence[SiteData], policy: Policy | None
+) -> MethodResult:
     began = time.perf_counter()
     try:
         finished = run(method, [method.normalise_labels(site) for site in sites], entry.seed, policy=policy)
@@ -175,12 +181,12 @@ def _said(error: Exception) -> str:
     return str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
 
 
-def _known(file: Path | None, wanted: Entry) -> Entry | None:
+def _known(file: Path | None, wanted: MethodResult) -> MethodResult | None:
     """Return what was kept of a run that came through, on the same terms and tables."""
     if file is None or not file.is_file():
         return None
     try:
-        found = msgspec.json.decode(file.read_bytes(), type=Entry)
+        found = msgspec.json.decode(file.read_bytes(), type=MethodResult)
     except msgspec.DecodeError:  # cut off
         return None
     same = all(getattr(found, name) == getattr(wanted, name) for name in SAME)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fedgeom.data.alignment import align, compare_tables
-from fedgeom.data.kinds import Kind, kinds_of
+from fedgeom.data.columns import Kind, kinds_of
 from fedgeom.data.rows import dense_bytes, free_memory
 from fedgeom.data.sites import SiteData
 from fedgeom.data.tables import listed
@@ -36,7 +36,7 @@ from fedgeom.methods.label_names import look_ahead
 from fedgeom.preparation.pipeline import prepared_method
 from fedgeom.protocols.names import CountNames
 from fedgeom.protocols.plan import Costs, costs_of, shape_of
-from fedgeom.protocols.preparing import left_out
+from fedgeom.protocols.preparation import left_out
 
 ANNOUNCED = 32 * 2**20
 """From this size on a table or a message is worth a note."""
@@ -66,7 +66,7 @@ def planned_sizes(method: Method, data: Sequence[SiteData], policy: Policy, seed
     shape = shape_of(method, data, policy, seed)
     foreseen = costs_of(method, replace(shape, tables=()))
     sizes = _sizes(foreseen)
-    known = max(max(one.up, one.down) for one in foreseen.exchanges if not one.bound)
+    known = max(one.largest for one in foreseen.exchanges if not one.bound)
     if sizes.largest < min(policy.max_message_bytes, ANNOUNCED) or known > policy.max_message_bytes:
         return sizes
     return _sizes(costs_of(method, shape))
@@ -106,7 +106,8 @@ def memory_findings(data: Sequence[SiteData], sizes: MessageSizes | None) -> lis
     tables = [8 * len(site) * site.shape[1] for site in data]
     largest = 0 if sizes is None else sizes.largest
     unmade = sum(dense_bytes(site.table) for site in data if "X" not in vars(site))
-    needed, free = unmade + 2 * max(tables) + (len(data) + 6) * largest, free_memory()
+    needed = unmade + 2 * max(tables) + (len(data) + 6) * largest
+    free = free_memory()
     if sum(tables) + needed < ANNOUNCED * 16 and (free is None or needed < free):
         return []
     held = f"the tables take {_size(sum(tables))} of memory, and a run here about {_size(needed)} more"
@@ -139,11 +140,24 @@ HARMLESS = ("size", "policy", "classes", "labels")
 def check(
     method: Method | type[Method] | str, sites: Sequence[SiteData], policy: Policy | None = None, *, seed: int = 0
 ) -> Report:
-    """Look at everything that `fedgeom.run` looks at before its first question, and at what looks odd beside.
+    """Check what `fedgeom.run` checks before its first question, and look for likely mistakes.
 
-    ``method``, ``sites``, ``policy`` and ``seed`` are as in `fedgeom.run`. Faults in the data are not raised but
-    collected: ``report.errors`` would make a run fail or lose a site, ``report.warnings`` are likely mistakes;
-    ``report.ready`` says whether there are no errors. Each finding says what to do.
+    Parameters
+    ----------
+    method: a method, its class or its name
+        As in `fedgeom.run`.
+    sites: a list of `SiteData`
+        The sites, with different names.
+    policy: a `Policy` or None; None if not given
+        The rules of every site. None: those of `Policy()`.
+    seed: a whole number; 0 if not given
+        As in `fedgeom.run`.
+
+    Returns
+    -------
+    Report
+        Faults are collected, not raised: ``report.errors`` would make a run fail or lose a site, ``report.warnings``
+        are likely mistakes, ``report.ready`` says whether there are no errors. Each finding says what to do.
     """
     return check_aligned(as_method(method), sites, policy, seed=seed).report
 
@@ -180,7 +194,8 @@ def check_aligned(
     facts = {site.name: TableFacts.of(site) for site in data}
     for site in data:
         findings += inspect_table(site, facts[site.name])
-    rules, fits = policy or Policy(), not _stops(findings)
+    rules = policy or Policy()
+    fits = not _stops(findings)
     counted = summaries(given, [facts[site.name] for site in data])
     if fits:
         findings += compare_tables(data, facts)
@@ -318,7 +333,8 @@ def _cohort_findings(method: Method, data: Sequence[SiteData], policy: Policy) -
 
 def _site_findings(method: Method, data: Sequence[SiteData], policy: Policy | None, seed: int) -> list[Finding]:
     """Let every site look at its own table, and at the rows that are left to learn from, as it does when it joins."""
-    engine, found = EmbeddedEngine(method, data, policy=policy), list[Finding]()
+    engine = EmbeddedEngine(method, data, policy=policy)
+    found = list[Finding]()
     for name, runner in engine.runners.items():
         collector = Collector(name)
         with collector.take():

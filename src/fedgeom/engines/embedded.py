@@ -12,16 +12,15 @@ from fedgeom.crypto.keys import Identity, Roster, forget_agreements
 from fedgeom.data.sites import SiteData
 from fedgeom.engines.workers import Workers, check_jobs
 from fedgeom.errors import DecodeError
-from fedgeom.federation.approval import Approvals, ApproveAny
 from fedgeom.federation.coordinator import Lost
 from fedgeom.federation.messages import Buffer
 from fedgeom.federation.method import Method
+from fedgeom.federation.novelty import own_model_file
 from fedgeom.federation.plain import check_names
-from fedgeom.federation.policy import Policy
+from fedgeom.federation.policy import Approvals, ApproveAny, Policy
 from fedgeom.federation.record import SiteResult
 from fedgeom.federation.runner import SiteRunner
 from fedgeom.federation.site import SiteIdentity
-from fedgeom.federation.site_models import own_model_file
 
 Interfere = Callable[[str, bytes], str | None]
 """From a site's name and the question's bytes to a reason to lose the site, or None."""
@@ -69,7 +68,8 @@ class EmbeddedEngine:
             for site in sites
         }
         self.memories: MutableMapping[str, bytes] = {} if memories is None else memories
-        self._interfere, self._n_jobs = interfere, n_jobs
+        self._interfere = interfere
+        self._n_jobs = n_jobs
         self._workers: Workers | None = None
 
     @property
@@ -113,7 +113,8 @@ class EmbeddedEngine:
         """Stop the workers, where there are any, and take over what their sites remember; forget their agreements."""
         forget_agreements()
         if self._workers is not None:
-            workers, self._workers = self._workers, None
+            workers = self._workers
+            self._workers = None
             self.memories.update({name: memory for name, memory in workers.close().items() if memory})
 
     def results(self, run: bytes, *, models: bool) -> dict[str, SiteResult]:

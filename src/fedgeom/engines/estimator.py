@@ -18,6 +18,7 @@ from fedgeom.engines.run import run
 from fedgeom.errors import InputError
 from fedgeom.federation.method import Method
 from fedgeom.federation.policy import Policy
+from fedgeom.federation.settings import is_called_now
 from fedgeom.methods.catalogue import as_method
 
 
@@ -115,9 +116,8 @@ class FederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             changes = {name.removeprefix("method__"): value for name, value in inner.items()}
             unknown = sorted(set(changes) - set(as_method(self.method).get_params(deep=False)))
             if unknown:
-                raise InputError(
-                    f"{as_method(self.method).name!r} has no setting {unknown[0]!r}; it has "
-                    f"{', '.join(as_method(self.method).get_params(deep=False))}"
-                )
+                known = as_method(self.method).get_params(deep=False)
+                now = is_called_now(unknown[0], known) or f"it has {', '.join(known)}"
+                raise InputError(f"{as_method(self.method).name!r} has no setting {unknown[0]!r}; {now}")
             self.method = replace(as_method(self.method), **changes)
         return self

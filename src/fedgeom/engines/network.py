@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Network:
+class SimulatedNetwork:
     """What lies between the coordinator and the sites; `fedgeom.run(…, network=Network(…))` tells how long it takes."""
 
     latency: Annotated[float, Between(0)] = 0.05
@@ -59,7 +59,7 @@ class Network:
 
 
 @dataclass(frozen=True)
-class Asked:
+class TimedQuestion:
     """One question and how long it took."""
 
     kind: str
@@ -78,7 +78,7 @@ class Asked:
 class Timing:
     """How long a run would have taken, question by question."""
 
-    asked: list[Asked] = field(default_factory=list)
+    asked: list[TimedQuestion] = field(default_factory=list)
     coordinator: float = 0.0
     """Seconds of the coordinator's own work between the questions."""
 
@@ -95,8 +95,10 @@ class Timing:
 class NetworkEngine:
     """Wraps an engine and keeps the clock of a simulated network."""
 
-    def __init__(self, inner: EmbeddedEngine, network: Network):
-        self._inner, self._network, self.timing = inner, network, Timing()
+    def __init__(self, inner: EmbeddedEngine, network: SimulatedNetwork):
+        self._inner = inner
+        self._network = network
+        self.timing = Timing()
         self._rng = np.random.default_rng(network.seed)
         names = sorted(inner.names)
         slow = self._rng.permutation(len(names))[: round(network.stragglers * len(names))]
@@ -117,7 +119,8 @@ class NetworkEngine:
 
     def deliver(self, requests: Mapping[str, bytes]) -> Iterator[tuple[str, Buffer | Lost]]:
         """Yield the answers of the inner engine; those that a network would have lost, or brought too late, as lost."""
-        network, clock = self._network, _Clock(self._network, self._rng)
+        network = self._network
+        clock = _Clock(self._network, self._rng)
         self.timing.coordinator += max(time.process_time() - self._since, 0.0) if network.speed < math.inf else 0.0
         dropped = {name for name in requests if self._rng.random() < network.dropouts}
         for name in dropped:
@@ -148,8 +151,9 @@ class NetworkEngine:
 class _Clock:
     """The time that one question takes; requests leave one after the other, and answers are read as they arrive."""
 
-    def __init__(self, network: Network, rng: np.random.Generator):
-        self._network, self._rng = network, rng
+    def __init__(self, network: SimulatedNetwork, rng: np.random.Generator):
+        self._network = network
+        self._rng = rng
         self._sent = 0.0
         """When the last request has left the coordinator."""
         self._arrivals: list[tuple[float, int, str]] = []
@@ -190,14 +194,16 @@ class _Clock:
             self._arrivals.append((found, up, name))
         return late
 
-    def asked(self, kind: str, sites: int) -> Asked:
+    def asked(self, kind: str, sites: int) -> TimedQuestion:
         """Return how long all took: answers are read over the coordinator's line in the order in which they come."""
-        end, slowest = 0.0, ""
+        end = 0.0
+        slowest = ""
         for at, up, name in sorted(self._arrivals):
-            end, slowest = max(end, at) + 8 * up / self._network.coordinator, name
+            end = max(end, at) + 8 * up / self._network.coordinator
+            slowest = name
         total = sum(up for _, up, _ in self._arrivals)
         seconds = max(end, self._longest) + self._network.overhead
-        return Asked(kind, sites, self._lost, self._down, total, seconds, slowest)
+        return TimedQuestion(kind, sites, self._lost, self._down, total, seconds, slowest)
 
 
 def _kind(request: Any) -> str:

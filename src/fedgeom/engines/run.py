@@ -18,17 +18,17 @@ import msgspec
 import numpy as np
 
 from fedgeom.crypto.keys import Identity
-from fedgeom.data.kinds import Kind
-from fedgeom.data.rows import looking_once
+from fedgeom.data.columns import Kind
+from fedgeom.data.rows import shared_gap_check
 from fedgeom.data.sites import SiteData
 from fedgeom.data.validation import Report
 from fedgeom.engines.check import NAMES, CheckedSites, check_aligned
 from fedgeom.engines.embedded import EmbeddedEngine, Interfere
-from fedgeom.engines.network import Network, NetworkEngine
+from fedgeom.engines.network import NetworkEngine, SimulatedNetwork
 from fedgeom.engines.workers import check_jobs
 from fedgeom.errors import InputError
 from fedgeom.evaluation.evaluation import evaluate_run
-from fedgeom.federation.coordinator import Event, Sites
+from fedgeom.federation.coordinator import Coordinator, Event
 from fedgeom.federation.holdout import Holdout, part_rows
 from fedgeom.federation.method import Method
 from fedgeom.federation.model import Model
@@ -42,7 +42,7 @@ from fedgeom.methods.ridge.core import starts
 from fedgeom.methods.ridge.method import Ridge
 from fedgeom.methods.ridge.settings import RidgeSettings
 from fedgeom.methods.ridge.statistics import Statistics, gram_parts, rows_of
-from fedgeom.methods.ridge_update.method import CHANGE, RidgeUpdate
+from fedgeom.methods.ridge.update import CHANGE, RidgeUpdate
 from fedgeom.registry import Registry
 from fedgeom.storage import Lock, make_private_folder, to_json, write_file
 
@@ -69,9 +69,11 @@ def update_method(method: Method, run: Run) -> RidgeUpdate:
     """Return the method that updates a run; refuse runs that cannot be updated."""
     if not isinstance(method, Ridge | RidgeUpdate):
         raise InputError(f"a run of {method.name!r} cannot be updated; wanted Ridge(updatable=True), or run anew")
-    model, shared = run.model, {one.name: getattr(method, one.name) for one in fields(RidgeSettings)}
+    model = run.model
+    shared = {one.name: getattr(method, one.name) for one in fields(RidgeSettings)}
     shared |= {"classes": tuple(model.names), "personal": False, "prepare": None}
-    features, classes = len(model.weights) - 1, len(model.names)
+    features = len(model.weights) - 1
+    classes = len(model.names)
     at = starts(features, classes)
     lengths = [int(at[last] - at[first]) for first, last in gram_parts(method, features, classes)]
     before = Statistics.of(run.artifacts, lengths)
@@ -91,7 +93,8 @@ def update(
         raise InputError(
             "no rows were given; wanted some to add or to take out: run.update(added=[…], removed=[…])"
         )
-    updating, changed = update_method(method, run), [prepared(run.model, some) for some in (added, removed)]
+    updating = update_method(method, run)
+    changed = [prepared(run.model, some) for some in (added, removed)]
     sites = change_of(*changed)
     if len(sites) < updating.min_sites:
         raise InputError(
@@ -222,7 +225,8 @@ def check_same(record: str | Path, before: Mapping[str, Any], now: Mapping[str, 
     for name in ("method", "seed", "engine", "sites"):
         if before.get(name) != now.get(name):
             raise InputError(f"the run in {record} has {name} = {before.get(name)!r}; {now.get(name)!r} was given")
-    old, new = before.get("parameters", {}), now.get("parameters", {})
+    old = before.get("parameters", {})
+    new = now.get("parameters", {})
     for name in sorted({*old, *new}):
         if old.get(name) != new.get(name):
             raise InputError(f"the run in {record} has {name} = {old.get(name)!r}; {new.get(name)!r} was given")
@@ -250,35 +254,66 @@ def run(
     watch: Callable[[Event], None] | None = None,
     interfere: Interfere | None = None,
     n_jobs: int = 1,
-    network: Network | None = None,
+    network: SimulatedNetwork | None = None,
     writers: Sequence[str] = (),
     chosen: str = "",
     checked: CheckedSites | None = None,
 ) -> Run:
     """Run ``method`` over ``sites``, all in this process, through the same bytes as on a network.
 
-    ``method`` is a method with its settings, or, for the default settings, its class or name (``fedgeom methods``).
-    ``engine`` names what carries the questions; "flower-loopback" encodes them as a deployment does. ``policy`` holds
-    for every site; ``record`` names a folder to write the run to; ``watch`` is told of each question and answer;
-    ``interfere(site, request)`` may return a reason to lose a site; ``n_jobs`` processes answer for the sites, side by
-    side; with ``network``, `Run.timing` tells how long the run would take on such a network. The same seed gives the
-    same model, always; keys and masks are new each time. ``chosen`` is for the record, as are ``writers``
-    ("tensorboard", "mlflow"); with ``checked``, from `check_aligned` with the same arguments, tables are not looked at.
+    The same seed gives the same model, always; keys and masks are new each time.
 
-    With ``holdout=0.25``, each site keeps a quarter of its rows aside, class by class, and the model is tested there:
-    ``run.evaluation`` has the figures, beside simple rivals.
+    Parameters
+    ----------
+    method: a method, its class or its name
+        A class or a name (``fedgeom methods`` lists them) stands for the default settings.
+    sites: a list of `SiteData`
+        The sites, with different names.
+    seed: a whole number; 0 if not given
+        Draws everything that learning leaves to chance.
+    engine: text; "embedded" if not given
+        What carries the questions; "flower-loopback" encodes them as a deployment does.
+    holdout: a share, a `Holdout` or None; None if not given
+        The share of its rows that each site keeps aside, class by class. The model is tested there:
+        ``run.evaluation`` has the figures, beside simple baselines.
+    policy: a `Policy` or None; None if not given
+        The rules of every site. None: those of `Policy()`.
+    record: a path or None; None if not given
+        The folder to write the run to.
+    resumable: true or false; false if not given
+        Keep in ``record``, until the run is finished, what it takes to go on after the process died. This includes
+        the sites' secrets, so it is only for sites that are simulated here.
+    resume: true or false; false if not given
+        Go on with the run in ``record``, given the same method, sites and seed. The model is the one it would have
+        been. Without a run there, a resumable one begins.
+    watch: a function of an event, or None; None if not given
+        Called with each question and answer.
+    interfere: a function of a site's name and a request, or None; None if not given
+        Returns a reason to lose the site, or None.
+    n_jobs: a whole number of at least 1; 1 if not given
+        How many processes answer for the sites, side by side.
+    network: a `SimulatedNetwork` or None; None if not given
+        With one, ``run.timing`` tells how long the run would take on such a network.
+    writers: a list of names; none if not given
+        What also records the run: "tensorboard", "mlflow".
+    chosen: text; empty if not given
+        A note for the record on how the method was chosen.
+    checked: the result of `check_aligned` or None; None if not given
+        With it, made with the same arguments, tables are not checked again.
 
-    ``resumable`` keeps in the record, until the run is finished, what it takes to go on after the process died: with
-    the secrets of the sites, so only for sites that are simulated here. ``resume`` goes on with the run in ``record``,
-    given the same method, sites and seed; the model is the one it would have been. No run yet: a resumable one begins.
+    Returns
+    -------
+    Run
+        The model, the ledger of all messages, metrics, and what each site keeps to itself.
     """
-    method, seed = as_method(method), operator.index(seed)
+    method = as_method(method)
+    seed = operator.index(seed)
     if holdout is not None:
         method = replace(method, holdout=Holdout.read(holdout, "holdout"))
     if record is None and (resumable or resume or writers):
         raise InputError("resumable and resume need record, the run's folder, and so do writers")
     made = _engine_class(engine, n_jobs, network)
-    with looking_once():
+    with shared_gap_check():
         found = check_aligned(method, sites, policy, seed=seed) if checked is None else checked
         found.report.raise_errors(
             but=("policy",)
@@ -300,7 +335,7 @@ def run(
         carried = NetworkEngine(carrier, network) if network else carrier
         odd = _odd(found.report)
         try:
-            model, conversation = session.hold(carried)
+            model, conversation = session.conduct(carried)
         except BaseException:
             carried.close()
             raise
@@ -316,7 +351,7 @@ def _kinds(method: Method, found: CheckedSites) -> tuple[Kind, ...]:
 
 
 def _odd(report: Report) -> list[RunWarning]:
-    """Return what was found before a run; what concerns names is logged too: whoever watches can still stop it."""
+    """Return the warnings from before the run; those on label names are logged at once: a run can be stopped."""
     for finding in report.warnings:
         if finding.topic == NAMES:
             logger.warning("%s", warning_of(finding))
@@ -331,7 +366,7 @@ def _finish(
     policy: Policy,
     odd: list[RunWarning],
     model: Any,
-    conversation: Sites,
+    conversation: Coordinator,
 ) -> Run:
     """Take what each site has in the end, and put the run together."""
     log = session.record
@@ -380,7 +415,7 @@ def _prepared(model: Any, train: SiteData, aside: SiteData) -> tuple[SiteData, S
 
 
 def _engine_class(
-    engine: str | type[EmbeddedEngine], n_jobs: int, network: Network | None
+    engine: str | type[EmbeddedEngine], n_jobs: int, network: SimulatedNetwork | None
 ) -> type[EmbeddedEngine]:
     """Return what carries the questions; refuse workers that it does not have."""
     made: type[EmbeddedEngine] = ENGINES.find(engine, what="engine") if isinstance(engine, str) else engine

@@ -29,14 +29,14 @@ SENT_AT_ONCE = 1 << 15
 """Questions of so many bytes in all fit into a pipe, whatever the worker does; longer ones are written by a thread."""
 
 
-class Task(msgspec.Struct, array_like=True):
+class WorkerTask(msgspec.Struct, array_like=True):
     """One question for some sites of a worker; none: hand over the memories and stop."""
 
     sites: list[str]
     request: memoryview
 
 
-class Done(msgspec.Struct, array_like=True):
+class WorkerAnswer(msgspec.Struct, array_like=True):
     """A site's answer, or why there is none; or, at the end, its memory."""
 
     site: str
@@ -86,10 +86,10 @@ class Workers:
 
     def deliver(self, requests: Mapping[str, bytes]) -> Iterator[tuple[str, Buffer | Lost]]:
         """Yield the answers in the order of the requests, so that a run's record does not depend on who was faster."""
-        tasks: dict[tuple[int, int], Task] = {}
+        tasks: dict[tuple[int, int], WorkerTask] = {}
         for name, request in requests.items():  # the same question to many sites goes to a worker once
             key = self._worker_of[name], id(request)
-            tasks.setdefault(key, Task([], memoryview(request))).sites.append(name)
+            tasks.setdefault(key, WorkerTask([], memoryview(request))).sites.append(name)
         helpers = []
         for worker, pipe in enumerate(self._pipes):
             mine = [task for (at, _), task in tasks.items() if at == worker]
@@ -99,7 +99,7 @@ class Workers:
             else:  # a worker does not read on while nobody takes its answers
                 helpers.append(threading.Thread(target=_send, args=(pipe, mine), daemon=True))
                 helpers[-1].start()
-        waiting: dict[str, Done] = {}
+        waiting: dict[str, WorkerAnswer] = {}
         for name in requests:
             while name not in waiting:
                 worker = self._readable(self._worker_of[name], len(waiting) < AHEAD * len(self._pipes))
@@ -107,7 +107,9 @@ class Workers:
                 if done is not None:
                     waiting[done.site] = done
                 elif worker == self._worker_of[name]:  # the process is gone, with what its sites remember
-                    waiting[name] = Done(name, memoryview(b""), "the worker process that answered for it died")
+                    waiting[name] = WorkerAnswer(
+                        name, memoryview(b""), "the worker process that answered for it died"
+                    )
             done = waiting.pop(name)
             if done.broke is not None:
                 raise ContractError(done.broke)
@@ -123,10 +125,10 @@ class Workers:
         ready = wait([self._pipes[worker] for worker in due])
         return next((worker for worker in (wanted, *due) if self._pipes[worker] in ready), wanted)
 
-    def _next(self, worker: int) -> Done | None:
+    def _next(self, worker: int) -> WorkerAnswer | None:
         """Return the next answer of a worker; None when it died."""
         try:
-            done = msgspec.msgpack.decode(self._pipes[worker].recv_bytes(), type=Done)
+            done = msgspec.msgpack.decode(self._pipes[worker].recv_bytes(), type=WorkerAnswer)
         except (EOFError, OSError):
             self._due[worker] = 0
             return None
@@ -139,7 +141,7 @@ class Workers:
         for worker, pipe in enumerate(self._pipes):
             while self._due[worker]:  # where nobody wanted all answers to the last question
                 self._next(worker)
-            _send(pipe, [Task([], memoryview(b""))])
+            _send(pipe, [WorkerTask([], memoryview(b""))])
             self._due[worker] = sum(at == worker for at in self._worker_of.values())
             while self._due[worker] and (done := self._next(worker)) is not None:
                 memories[done.site] = bytes(done.answer)
@@ -147,11 +149,12 @@ class Workers:
         for process in self._processes:
             process.join(timeout=10)
             process.kill()
-        self._pipes, self._processes = [], []
+        self._pipes = []
+        self._processes = []
         return memories
 
 
-def _send(pipe: Connection, tasks: Sequence[Task]) -> None:
+def _send(pipe: Connection, tasks: Sequence[WorkerTask]) -> None:
     try:
         for task in tasks:
             pipe.send_bytes(msgspec.msgpack.encode(task))
@@ -175,13 +178,13 @@ def _work(
     _use_threads(threads)
     try:
         while True:
-            task = msgspec.msgpack.decode(pipe.recv_bytes(), type=Task)
+            task = msgspec.msgpack.decode(pipe.recv_bytes(), type=WorkerTask)
             request = bytes(task.request)
             for name in task.sites:
                 pipe.send_bytes(msgspec.msgpack.encode(_done(name, request, answer)))
             if not task.sites:
                 for name in sites:
-                    pipe.send_bytes(msgspec.msgpack.encode(Done(name, memoryview(memory(name)))))
+                    pipe.send_bytes(msgspec.msgpack.encode(WorkerAnswer(name, memoryview(memory(name)))))
                 break
     except (EOFError, OSError, KeyboardInterrupt):
         pass
@@ -189,14 +192,14 @@ def _work(
         os._exit(0)  # what the parent has open, such as its lock and its record, is not this process's to close
 
 
-def _done(site: str, request: bytes, answer: Answer) -> Done:
+def _done(site: str, request: bytes, answer: Answer) -> WorkerAnswer:
     try:
         found = answer(site, request)
     except Exception as error:
-        return Done(site, memoryview(b""), broke=f"{type(error).__name__}: {error}")
+        return WorkerAnswer(site, memoryview(b""), broke=f"{type(error).__name__}: {error}")
     if isinstance(found, Lost):
-        return Done(site, memoryview(b""), found.reason)
-    return Done(site, memoryview(found))
+        return WorkerAnswer(site, memoryview(b""), found.reason)
+    return WorkerAnswer(site, memoryview(found))
 
 
 def _use_threads(count: int) -> None:

@@ -28,7 +28,7 @@ HEAD = ["stage", "row", "setting", "settings", "seed", "model", "metric", "value
 """The columns of `Sweep.lines`."""
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
+class MethodResult(msgspec.Struct, frozen=True, kw_only=True):
     """What came of one row's setting with one seed."""
 
     row: str
@@ -91,15 +91,15 @@ class Sweep(msgspec.Struct, frozen=True, kw_only=True):
     """The figure that settings are chosen by."""
     settings: dict[str, list[dict[str, Any]]] = {}
     """For each row the settings that were tried."""
-    entries: list[Entry]
+    entries: list[MethodResult]
 
     @property
-    def tried(self) -> list[Entry]:
+    def tried(self) -> list[MethodResult]:
         """The runs that settings were chosen by; none in a comparison."""
         return [one for one in self.entries if one.stage == "choosing"]
 
     @property
-    def tested(self) -> list[Entry]:
+    def tested(self) -> list[MethodResult]:
         """The chosen settings of each row and seed, on the test rows."""
         return [one for one in self.entries if one.stage == "tested"]
 
@@ -112,7 +112,7 @@ class Sweep(msgspec.Struct, frozen=True, kw_only=True):
         """Return a row's figures on the test rows, by seed."""
         return {one.seed: one.evaluation for one in self.tested if one.row == row and one.evaluation is not None}
 
-    def with_setting(self, row: str, setting: int) -> list[Entry]:
+    def with_setting(self, row: str, setting: int) -> list[MethodResult]:
         """Return the runs by which one setting of a row was judged."""
         return [one for one in self.tried if one.row == row and one.setting == setting]
 
@@ -143,14 +143,14 @@ class Sweep(msgspec.Struct, frozen=True, kw_only=True):
             if (found := getattr(score, metric)) is not None
         ]
 
-    def _settings_of(self, entry: Entry) -> str:
+    def _settings_of(self, entry: MethodResult) -> str:
         """Return the settings in which a run differs from others of its row, as JSON."""
         tried = self.settings.get(entry.row, [])
         said = tried[entry.setting] if entry.setting < len(tried) else {}
         return msgspec.json.encode(said, order="sorted").decode()
 
 
-def best(entries: Sequence[Entry], by: str) -> int | None:
+def best(entries: Sequence[MethodResult], by: str) -> int | None:
     """Return which of the runs is best, the first of those that are; None where all failed."""
     values = [entry.figure(by) for entry in entries]
     if all(value is None for value in values):

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 import numpy.typing as npt
 
 from fedgeom.errors import DecodeError, TooFewSitesError, printable
-from fedgeom.federation.ledger import Entry, Ledger
+from fedgeom.federation.ledger import Ledger, LedgerEntry
 from fedgeom.federation.messages import Buffer, Message, Question, Refusal, pack, read_answer, unpack
 from fedgeom.federation.results import ABSENT, RunWarning, away_for_a_while, lost_sites
 
@@ -75,7 +75,7 @@ class Event:
     detail: str = ""
 
 
-class Sites:
+class Coordinator:
     """All sites of a run. Every answer is entered into the ledger before a method sees it."""
 
     masked: ClassVar[bool] = True
@@ -96,7 +96,9 @@ class Sites:
         """The identities of the sites, where the coordinator knows them."""
         self._participants = tuple(sorted(participants))
         self._engine = engine
-        self.run, self.method, self.seed = run, method, seed
+        self.run = run
+        self.method = method
+        self.seed = seed
         self.ledger = ledger if ledger is not None else Ledger()
         self.listeners: list[Callable[[Event], None]] = []
         self.lost: dict[str, str] = {}
@@ -120,7 +122,8 @@ class Sites:
         """What the sites counted on rows kept aside, summed; None where nothing was tested."""
         self.keepers: list[Callable[[str, bytes], None]] = []
         self.reporters: list[Callable[[Mapping[str, float]], None]] = []
-        self._step, self._kind = 0, ""
+        self._step = 0
+        self._kind = ""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -234,7 +237,7 @@ class Sites:
             return Lost(printable(str(error)))
         shown = answer.reveals if isinstance(answer, Refusal) else question.answer_reveals or answer.reveals
         self.ledger.add(
-            Entry(
+            LedgerEntry(
                 step=self._step,
                 site=name,
                 kind=answer.kind,
@@ -252,7 +255,7 @@ class Sites:
         self._tell(kind, name, "lost", reason)
 
     def _welcome(self, kind: str, name: str) -> None:
-        """Count a site as back once it answers again what it had missed: one that only takes the model is not."""
+        """Mark a site as returned when it answers the kinds that it missed; taking the model alone does not count."""
         owed = self._owed.get(name, set())
         owed.discard(kind)
         if not owed and name in self.lost:

@@ -24,7 +24,7 @@ def as_frame(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Any:
     return pandas.DataFrame(lines, columns=list(columns))
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
+class LedgerEntry(msgspec.Struct, frozen=True, kw_only=True):
     """One message that a site sent."""
 
     step: int
@@ -36,7 +36,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     reveals: str
 
 
-class Repeated(NamedTuple):
+class MessageGroup(NamedTuple):
     """All messages of one kind that reveal the same: those of fifty rounds are one row."""
 
     kind: str
@@ -52,7 +52,7 @@ class Repeated(NamedTuple):
     """Of all of them together."""
 
     @classmethod
-    def of(cls, entries: Sequence[Entry]) -> Repeated:
+    def of(cls, entries: Sequence[LedgerEntry]) -> MessageGroup:
         """Count entries of one kind."""
         counts = Counter(entry.step for entry in entries)
         size = sum(entry.bytes for entry in entries)
@@ -73,17 +73,17 @@ class Repeated(NamedTuple):
 class Ledger:
     """All entries of a run, in the order in which they happened."""
 
-    def __init__(self, entries: list[Entry] | None = None):
-        self.entries: list[Entry] = entries or []
-        self.listeners: list[Callable[[Entry], None]] = []
+    def __init__(self, entries: list[LedgerEntry] | None = None):
+        self.entries: list[LedgerEntry] = entries or []
+        self.listeners: list[Callable[[LedgerEntry], None]] = []
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: LedgerEntry) -> None:
         """Write an entry down and tell those who listen (the run record, a progress display)."""
         self.entries.append(entry)
         for listener in self.listeners:
             listener(entry)
 
-    def __iter__(self) -> Iterator[Entry]:
+    def __iter__(self) -> Iterator[LedgerEntry]:
         return iter(self.entries)
 
     def __len__(self) -> int:
@@ -107,16 +107,16 @@ class Ledger:
             count[1] += entry.bytes
         return [(step, kind, n, size, reveals) for (step, kind, reveals), (n, size) in rows.items()]
 
-    def by_message(self) -> list[Repeated]:
+    def by_message(self) -> list[MessageGroup]:
         """Return one row for each kind of message and what it reveals, in the order in which they first came."""
-        found: dict[tuple[str, str], list[Entry]] = {}
+        found: dict[tuple[str, str], list[LedgerEntry]] = {}
         for entry in self.entries:
             found.setdefault((entry.kind, entry.reveals), []).append(entry)
-        return [Repeated.of(entries) for entries in found.values()]
+        return [MessageGroup.of(entries) for entries in found.values()]
 
     def frame(self) -> Any:
         """Return the entries as a pandas frame, one row a message, or as records without pandas."""
-        names = Entry.__struct_fields__
+        names = LedgerEntry.__struct_fields__
         return as_frame(names, ([getattr(entry, name) for name in names] for entry in self.entries))
 
     def save(self, path: str | Path) -> None:
@@ -130,7 +130,7 @@ class Ledger:
         lines = Path(path).read_bytes().splitlines()
         for at, line in enumerate(lines):
             try:
-                entries.append(msgspec.json.decode(line, type=Entry))
+                entries.append(msgspec.json.decode(line, type=LedgerEntry))
             except ValueError as error:  # broken JSON, or broken UTF-8
                 if at == len(lines) - 1:
                     break

@@ -43,7 +43,8 @@ def roomy_words(count: int) -> Words:
 
 def lengthened(vector: Words, tail: Words) -> Words:
     """Return a vector with some words more behind it: in its room, where it has any; else a copy."""
-    owner, end = _owner(vector), ROOM + vector.nbytes + tail.nbytes
+    owner = _owner(vector)
+    end = ROOM + vector.nbytes + tail.nbytes
     if owner is None or end > len(owner):
         return np.concatenate([vector, tail])
     longer = owner[ROOM:end].view(np.uint64)
@@ -57,15 +58,19 @@ def put_together(parts: Sequence[Buffer]) -> Buffer:
     if size < LARGE:
         return b"".join(parts)
     at = max(range(len(parts)), key=lambda part: len(parts[part]))
-    before, largest, behind = b"".join(parts[:at]), parts[at], b"".join(parts[at + 1 :])
-    owner, start = _owner(largest.obj) if isinstance(largest, memoryview) else None, ROOM
+    before = b"".join(parts[:at])
+    largest = parts[at]
+    behind = b"".join(parts[at + 1 :])
+    owner = _owner(largest.obj) if isinstance(largest, memoryview) else None
+    start = ROOM
     end = start + len(largest)
     if owner is not None and len(before) <= ROOM and end + len(behind) <= len(owner):
         del _ROOMY[id(owner)]
     else:
         # Memory of numpy's, which comes in large pages; the vector in it begins where vectors like to.
         start = len(before) + -len(before) % _ALIGNED
-        owner, end = np.empty(size + _ALIGNED, np.uint8), start + len(largest)
+        owner = np.empty(size + _ALIGNED, np.uint8)
+        end = start + len(largest)
         owner[start:end] = np.frombuffer(largest, np.uint8)
     owner[start - len(before) : start] = np.frombuffer(before, np.uint8)
     owner[end : end + len(behind)] = np.frombuffer(behind, np.uint8)
@@ -281,7 +286,8 @@ def _parts(struct: msgspec.Struct, given: Mapping[str, list[Buffer]]) -> list[Bu
 
     ``given`` are fields that are encoded already.
     """
-    names, encoded = struct.__struct_encode_fields__, msgspec.msgpack.encode
+    names = struct.__struct_encode_fields__
+    encoded = msgspec.msgpack.encode
     parts: list[Buffer] = [bytes([0x80 | len(names)])]  # a map of up to 15 fields, as messages are
     assert len(names) < 16, "a message with so many fields does not travel in parts"
     for name in names:

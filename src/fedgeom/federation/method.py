@@ -1,4 +1,4 @@
-"""The contract every federated method keeps: settings, a site class, a conversation, a model, a plain twin."""
+"""The contract every federated method keeps: settings, a site class, a conversation, a model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy.typing as npt
 from fedgeom.data.sites import SiteData
 from fedgeom.data.validation import Finding
 from fedgeom.errors import InputError
-from fedgeom.federation.coordinator import Sites
+from fedgeom.federation.coordinator import Coordinator
 from fedgeom.federation.holdout import Holdout
 from fedgeom.federation.messages import Question
 from fedgeom.federation.model import Model
@@ -22,7 +22,7 @@ from fedgeom.federation.plan import Plan, Shape
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.privacy import check_private
 from fedgeom.federation.results import RunWarning
-from fedgeom.federation.settings import Documentation, Settings
+from fedgeom.federation.settings import Documentation, Settings, is_called_now
 from fedgeom.federation.site import Site
 from fedgeom.federation.steps import Step, check_order, read_steps
 from fedgeom.registry import Registry, did_you_mean
@@ -140,7 +140,7 @@ class Method(Settings):
         """
         raise NotImplementedError(f"{type(self).__name__} has no plan; write one (docs/own-method.md)")
 
-    def conduct(self, sites: Sites) -> Any:
+    def conduct(self, sites: Coordinator) -> Any:
         """Hold the conversation with the sites and return the model."""
         raise NotImplementedError(f"{type(self).__name__} does not conduct")
 
@@ -228,5 +228,8 @@ def _no_setting(cls: type[Method], name: str, value: Any, known: Sequence[str]) 
         )
     if name == "privacy":
         return no_bound(cls)
+    now = is_called_now(name, known)
+    if now:
+        return f"{cls.__name__} has no setting {name!r}; {now}"
     hint = did_you_mean(name, known)
     return f"{cls.__name__} has no setting {name!r}; it has {', '.join(known)}{'.' if hint else ''}{hint}"

@@ -20,9 +20,13 @@ import numpy as np
 import numpy.typing as npt
 
 from fedgeom.arrays import Floats
-from fedgeom.data.columns import in_order, names_of
-from fedgeom.data.kinds import Kind, check_kinds
-from fedgeom.errors import InputError
+from fedgeom.data.columns import Kind, check_kinds, in_order, kinds_of, names_of
+from fedgeom.data.sites import SiteData
+from fedgeom.data.validation import TableFacts
+from fedgeom.errors import FedgeomError, InputError
+from fedgeom.federation.method import METHODS
+from fedgeom.federation.model import Model, from_bytes
+from fedgeom.federation.site import Site
 
 PREFIX = "known/"
 """What the names of these arrays begin with in a model file."""
@@ -44,7 +48,7 @@ def check_alpha(alpha: float) -> float:
 
 
 @dataclass(frozen=True)
-class Cloud:
+class RowCloud:
     """What rows of known classes look like."""
 
     means: Floats
@@ -55,7 +59,7 @@ class Cloud:
     """(columns, columns): the Cholesky factor of the correlations within classes; (0, 0): none are kept."""
 
     @classmethod
-    def of(cls, X: Floats, classes: npt.NDArray[Any]) -> Cloud:
+    def of(cls, X: Floats, classes: npt.NDArray[Any]) -> RowCloud:
         """Describe rows X, (rows, columns), f8, of classes (rows,)."""
         from sklearn.covariance import ledoit_wolf  # slow to import
 
@@ -83,28 +87,29 @@ class Cloud:
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownRows:
     """What a model knows of rows of known classes, from rows that it was shown (`Model.with_known`)."""
 
     scores: Floats
     """(scores,): how well they fit, in ascending order."""
     rows: int
     """How many rows they come from."""
-    cloud: Cloud | None = None
+    cloud: RowCloud | None = None
     """What they look like; None where the model itself knows densities."""
 
     @classmethod
-    def scored(cls, scores: npt.ArrayLike, cloud: Cloud | None = None) -> Known:
+    def scored(cls, scores: npt.ArrayLike, cloud: RowCloud | None = None) -> KnownRows:
         """Keep the scores of known rows, (rows,)."""
         ordered = np.sort(np.asarray(scores, np.float64))
         if not len(ordered) or not np.isfinite(ordered).all():
             raise InputError("known rows have no finite scores; wanted rows of the classes that the model knows")
-        n, kept = len(ordered), min(len(ordered), MOST_SCORES)
+        n = len(ordered)
+        kept = min(len(ordered), MOST_SCORES)
         ranks = np.ceil(np.arange(1, kept + 1) * (n + 1) / (kept + 1)).astype(int) - 1
         return cls(ordered[np.minimum(ranks, n - 1)], n, cloud)
 
     @classmethod
-    def described(cls, X: Floats, classes: npt.NDArray[Any]) -> Known:
+    def described(cls, X: Floats, classes: npt.NDArray[Any]) -> KnownRows:
         """Describe known rows by a cloud. Each half of them is scored by the cloud of the other half.
 
         X (rows, columns), f8; classes (rows,), those that the model puts them into; "" is none.
@@ -115,8 +120,8 @@ class Known:
         half = np.random.default_rng(0).permutation(len(X)) % 2 == 0
         scores = np.empty(len(X))
         for part in (half, ~half):
-            scores[part] = Cloud.of(X[~part], classes[~part]).scores(X[part])
-        return cls.scored(scores, Cloud.of(X, classes))
+            scores[part] = RowCloud.of(X[~part], classes[~part]).scores(X[part])
+        return cls.scored(scores, RowCloud.of(X, classes))
 
     def threshold(self, alpha: float) -> float:
         """Return the score below which at most a share alpha of rows like the known ones lie."""
@@ -136,26 +141,26 @@ class Known:
         return {PREFIX + name: value for name, value in found.items()}
 
     @classmethod
-    def read(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Known | None:
+    def read(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> KnownRows | None:
         """Read it back from a model file's arrays; None where there are none."""
         found = {name.removeprefix(PREFIX): value for name, value in arrays.items() if name.startswith(PREFIX)}
         if not found:
             return None
         try:
-            cloud = Cloud(found["means"], found["spread"], found["factor"]) if "means" in found else None
+            cloud = RowCloud(found["means"], found["spread"], found["factor"]) if "means" in found else None
             return cls(found["scores"], int(found["rows"][0]), cloud)
         except (KeyError, IndexError, TypeError, ValueError) as error:
             raise InputError(f"the file's known rows cannot be read: {error} is missing or wrong") from error
 
 
-class JudgesRows:
+class RowNovelty:
     """What every model inherits: it may call a row unknown, instead of naming the least unlikely class."""
 
     method: str
     column_names: tuple[str, ...] = ()
     preparation: Any = None
     column_kinds: tuple[Kind, ...] = ()
-    known: Known | None = None
+    known: KnownRows | None = None
     """How well rows of known classes fit, where the model was shown some (`with_known`)."""
 
     @abstractmethod
@@ -213,10 +218,10 @@ class JudgesRows:
         """
         own = self.density_scores(X)
         if own is not None:
-            return self.knowing(Known.scored(own))
-        return self.knowing(Known.described(self._ordered(X), self.predict(X)))
+            return self.knowing(KnownRows.scored(own))
+        return self.knowing(KnownRows.described(self._ordered(X), self.predict(X)))
 
-    def knowing(self, known: Known) -> Self:
+    def knowing(self, known: KnownRows) -> Self:
         """Return the model with what is known of such rows already."""
         return self._having("known", known)
 
@@ -237,3 +242,56 @@ class JudgesRows:
             raise InputError(f"the model has a class {word!r}; choose another word for rows that fit none: word=…")
         named: npt.NDArray[Any] = np.where(self.unknown(X, alpha), word, self.predict(X).astype(str))
         return named
+
+
+MOST_ROWS = 5000
+"""How many of a site's rows are looked at; of more, so many that lie evenly in the table."""
+ENOUGH = 50
+"""So many rows kept aside are the measure of what fits, where a model knows densities; with fewer it varies much."""
+
+
+def own_model_file(site: Site[Any]) -> bytes:
+    """Return a site's own model file; nothing where the method leaves none.
+
+    It can say which later rows fit no class (`Model.unknown`): by how well the site's rows fit a model that did not
+    learn from them, where the site can tell or has kept enough aside, otherwise by what its labelled rows look like. It
+    stays at the site.
+    """
+    data = site.model_file()
+    if not data:
+        return b""
+    try:
+        method, arrays, facts = from_bytes(data)
+        model: Model = METHODS.find(method).model_type.from_file(arrays, facts)
+        preparation = site.preparation()
+        if preparation is None:
+            model = model.with_columns(site.data.columns, _kinds(site) if site.data.columns else ())
+    except InputError:  # a site of another package may keep what it likes
+        return data
+    scores = site.known_scores()
+    if scores is None:
+        scores = _scores_aside(model, site.aside)
+    made = describing(model, site.data) if scores is None else model.knowing(KnownRows.scored(scores))
+    return made.with_preparation(preparation).to_bytes()
+
+
+def _kinds(site: Site[Any]) -> tuple[Kind, ...]:
+    """Return the kinds of a site's columns, over the rows it learnt from and those it kept aside."""
+    return kinds_of([TableFacts.of(part) for part in (site.data, site.aside) if len(part)])
+
+
+def _scores_aside(model: Model, aside: SiteData) -> Floats | None:
+    """Return how well labelled rows that were kept aside fit, where the model knows densities and they are enough."""
+    rows = aside.take(aside.has_label)
+    return model.density_scores(rows.X) if len(rows) >= ENOUGH else None
+
+
+def describing(model: Model, data: SiteData) -> Model:
+    """Return a model that knows what a site's labelled rows look like; as it is where they are too few."""
+    labelled = np.flatnonzero(data.has_label)
+    chosen = labelled[np.linspace(0, len(labelled) - 1, min(len(labelled), MOST_ROWS)).astype(int)]
+    try:
+        X = data.take(chosen).X
+        return model.knowing(KnownRows.described(X, model.predict(X)))
+    except (FedgeomError, ValueError, ArithmeticError):  # the model is worth more than what it could say of others
+        return model

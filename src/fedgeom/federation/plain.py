@@ -14,7 +14,7 @@ from typing import Any, ClassVar, TypeVar
 from fedgeom.crypto.keys import KEY_BYTES, Identity, Roster, fingerprint
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
-from fedgeom.federation.coordinator import Lost, Sites
+from fedgeom.federation.coordinator import Coordinator, Lost
 from fedgeom.federation.messages import Message, Question
 from fedgeom.federation.model import prepare_file
 from fedgeom.federation.policy import Policy
@@ -39,7 +39,7 @@ class Plain:
     local: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
-class OpenSites(Sites):
+class OpenSites(Coordinator):
     """The sites of a plain run, all in this process."""
 
     masked: ClassVar[bool] = False
@@ -47,9 +47,11 @@ class OpenSites(Sites):
     def __init__(self, method: Any, data: Sequence[SiteData], seed: int):
         run = fingerprint(b"plain", str(seed).encode())
         super().__init__(_NoEngine(check_names(data)), run=run, method=method.name, seed=seed)
-        self._type, self._data = type(method), {site.name: site for site in data}
+        self._type = type(method)
+        self._data = {site.name: site for site in data}
         self._site: type[Site[Any]] = method.site.unmasked()
-        nobody, roster = Identity(bytes(KEY_BYTES)), Roster({})
+        nobody = Identity(bytes(KEY_BYTES))
+        roster = Roster({})
         self._identities = {name: SiteIdentity(name, nobody, roster, WITHOUT_LIMITS) for name in self._data}
         self._memories: dict[str, Memory] = {
             name: self._site.memory_type(run=run, method=method.name) for name in self._data
@@ -58,7 +60,9 @@ class OpenSites(Sites):
 
     def site(self, name: str) -> Site[Any]:
         """Return a site as it is now; it is built anew for each question, as everywhere."""
-        data, identity, memory = self._data[name], self._identities[name], self._memories[name]
+        data = self._data[name]
+        identity = self._identities[name]
+        memory = self._memories[name]
         made = self._site(data, identity, self.run, memory, self._type)
         made.scratch = self._scratch[name]
         return made

@@ -47,10 +47,13 @@ class Shape:
     raw_columns: int | None = None
     """How many columns the sites' tables have before they are prepared; None: as many as after."""
     preparation: Any = None
-    """How rows will be prepared, where one process has all tables (`fedgeom.protocols.preparing.Rehearsed`)."""
+    """How rows will be prepared, where one process has all tables (`fedgeom.protocols.preparation.Rehearsed`)."""
     known: bool = True
     """Whether the numbers are those of a problem. In the plan that follows from the terms alone they stand for any
     problem: steps and their number count, lengths do not."""
+
+    site: str = ""
+    """The site that asks what it would send and get; "": all sites are asked about."""
 
     @property
     def n_sites(self) -> int:
@@ -61,6 +64,11 @@ class Shape:
     def n_classes(self) -> int:
         """How many classes there are."""
         return len(self.classes)
+
+    def some(self, count: int) -> tuple[str, ...]:
+        """Return so many sites, where nobody knows yet which: the site that asks, and those with the longest names."""
+        order = sorted(self.sites, key=lambda name: (name != self.site, -len(name.encode()), name))
+        return tuple(sorted(order[:count]))
 
 
 ANY_SHAPE = Shape(sites=("s00", "s01", "s02"), columns=1, classes=("a", "b"), known=False)

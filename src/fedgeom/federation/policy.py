@@ -3,18 +3,107 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 import numpy as np
 
-from fedgeom.errors import InputError, ProtocolError
+from fedgeom.crypto.keys import fingerprint
+from fedgeom.errors import FedgeomError, InputError, ProtocolError
+from fedgeom.federation.messages import Question
 from fedgeom.federation.privacy import Spent, privacy_of, spent_by
 from fedgeom.federation.settings import Settings
 from fedgeom.memo import memoize
 from fedgeom.privacy.accounting import epsilon_of
+from fedgeom.version import __version__
+
+
+def release_series(release: str) -> str:
+    """Return what must agree of a release: its first two numbers.
+
+    >>> release_series("0.1.7")
+    '0.1'
+    """
+    return ".".join(release.split(".")[:2])
+
+
+class JobTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A job's terms: everything that shapes what leaves a site."""
+
+    method: str
+    settings: dict[str, Any]
+    """All settings of the method (`Settings.terms`); the number of rounds follows from them."""
+    seed: int
+    participants: tuple[str, ...]
+    """Everyone who may take part, in alphabetical order."""
+    release: str
+    """The release series of fedgeom, such as "0.1": another one may compute something else."""
+
+
+def job_terms(
+    method: str, settings: Mapping[str, Any], seed: int, participants: Iterable[str], release: str = __version__
+) -> JobTerms:
+    """Put a job's terms together."""
+    return JobTerms(
+        method=method,
+        settings=dict(settings),
+        seed=seed,
+        participants=tuple(sorted(participants)),
+        release=release_series(release),
+    )
+
+
+def hash_terms(job: JobTerms) -> bytes:
+    """Hash a job's terms: what a steward pins, and what every site signs with its keys. 32 bytes."""
+    return fingerprint(b"terms", msgspec.msgpack.encode(job, order="sorted"))
+
+
+class Invitation(Question, kind="invitation"):
+    """A question that says on what terms a run is held; a site that must be asked first answers it first."""
+
+    def job(self, method: str) -> JobTerms:
+        """Return the terms on which a run of a method is announced."""
+        raise NotImplementedError(f"{type(self).__name__} does not say the job's terms")
+
+
+class NotApprovedError(FedgeomError):
+    """The site's steward has not approved the job yet; it may be asked again later."""
+
+
+class RevokedError(ProtocolError):
+    """The site's steward has revoked the approval of the job: the site leaves the run."""
+
+
+REVOKED = "its steward has revoked the approval of this job"
+"""What a coordinator hears of a site whose approval is gone."""
+
+
+class Approvals(Protocol):
+    """Says whether a site may answer, before anything about its data is looked at."""
+
+    def admit(self, run: bytes, job: JobTerms) -> None:
+        """Return where a job is approved for a run; raise `NotApprovedError` or `RevokedError` where not."""
+
+    def check(self, run: bytes, method: str, approved: bytes) -> None:
+        """Return where a run may go on that was admitted on terms with this hash, or on none (``b""``).
+
+        Raise `RevokedError` where the approval was taken back, `ProtocolError` where there never was one.
+        """
+
+
+@dataclass(frozen=True)
+class ApproveAny:
+    """Approves every job: for sites that are simulated."""
+
+    def admit(self, run: bytes, job: JobTerms) -> None:
+        """Every job may begin."""
+
+    def check(self, run: bytes, method: str, approved: bytes) -> None:
+        """Every run may go on."""
+
 
 SNAP = 0.002
 """A threshold written as a decimal number means the simple fraction that is this near: 0.667 means 2/3."""
@@ -66,7 +155,7 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     min_rows_per_class: int = 0
     """The site takes part only where each class that it contributes has at least this many rows here."""
 
-    min_batch: int = 1
+    min_batch_size: int = 1
     """The fewest rows per gradient step that the site trains with."""
 
     max_rounds: int = 2048
@@ -132,7 +221,7 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
             )
         least = (
             ("min_rows_per_class", 0),
-            ("min_batch", 1),
+            ("min_batch_size", 1),
             ("max_rounds", 1),
             ("max_features", 1),
             ("min_rows_per_feature", 0),
@@ -177,7 +266,7 @@ class StrictPolicy(Policy, frozen=True, forbid_unknown_fields=True, kw_only=True
 
     secure_only: bool = True
     min_rows_per_class: int = 5
-    min_batch: int = 8
+    min_batch_size: int = 8
     max_rounds: int = 200
     max_corner_share: float = 0.5
     max_features: int = 10_000
@@ -195,7 +284,7 @@ def reasons_against(policy: Policy, settings: Settings) -> list[str]:
     shown = settings.shows_one_site()
     if policy.secure_only and shown:
         found.append(f"secure_only = true, but these settings show the coordinator {shown}")
-    rounds = getattr(settings, "rounds", 0)
+    rounds = getattr(settings, "n_rounds", 0)
     if isinstance(rounds, int) and rounds > policy.max_rounds:
         found.append(f"max_rounds = {policy.max_rounds}, but rounds = {rounds}")
     steps = getattr(settings, "preparing", ())
@@ -203,14 +292,18 @@ def reasons_against(policy: Policy, settings: Settings) -> list[str]:
     if features > policy.max_features:
         found.append(f"max_features = {policy.max_features}, but there may be {features}")
     rows = settings.rows_per_step
-    if rows is not None and rows < policy.min_batch:
-        found.append(f"min_batch = {policy.min_batch}, but a gradient step looks at {rows} rows (batch = {rows})")
+    if rows is not None and rows < policy.min_batch_size:
+        found.append(
+            f"min_batch_size = {policy.min_batch_size}, but a gradient step looks at {rows} rows (batch_size = {rows})"
+        )
     return found + _about_privacy(policy, settings)
 
 
 def _about_privacy(policy: Policy, settings: Settings) -> list[str]:
     """Return what a site's policy has against how a run protects rows; the budget of earlier runs is kept elsewhere."""
-    privacy, costs, found = privacy_of(settings), spent_by(settings), []
+    privacy = privacy_of(settings)
+    costs = spent_by(settings)
+    found = []
     if privacy is None and policy.require_privacy:
         found.append("require_privacy = true, but these settings have no privacy")
     if privacy is not None and policy.colluders > privacy.colluders:

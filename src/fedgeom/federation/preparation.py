@@ -26,12 +26,12 @@ from fedgeom.federation.messages import Array, Name
 from fedgeom.federation.steps import (
     MOST_COLUMNS,
     Block,
-    BoundedLearning,
     Columns,
-    Fit,
-    Ground,
-    Learning,
+    FitContext,
+    FittedByBoundedSums,
+    FittedBySums,
     Step,
+    StepFit,
     SumKind,
     learnings,
     numbers_only,
@@ -53,7 +53,8 @@ class Picker:
     """Whether columns that the site lacks are empty, instead of an error."""
 
     def __post_init__(self) -> None:
-        own, wanted = self.site.columns, self.wanted.names
+        own = self.site.columns
+        wanted = self.wanted.names
         where = "" if self.site.name == GIVEN else f"site {self.site.name!r}: "
         self.order: npt.NDArray[np.intp] | None = None
         self.codes: dict[int, npt.NDArray[np.float64]] = {}
@@ -160,18 +161,18 @@ class Preparation:
     """Steps, what was fitted of each, and the raw columns that they begin with."""
 
     steps: tuple[Step, ...]
-    fits: tuple[Fit, ...]
+    fits: tuple[StepFit, ...]
     raw: Columns
     """The columns of raw tables: names, and the words of columns of text."""
     fill: bool = False
     """Whether a raw table may lack columns: their cells are then empty."""
 
     @cached_property
-    def grounds(self) -> tuple[Ground, ...]:
+    def grounds(self) -> tuple[FitContext, ...]:
         """What each step stands on, and after the last one what comes out."""
-        found = [Ground(self.raw)]
+        found = [FitContext(self.raw)]
         for step, fit in zip(self.steps, self.fits, strict=True):
-            found.append(Ground(step.output(found[-1], fit)))
+            found.append(FitContext(step.output(found[-1], fit)))
         return tuple(found)
 
     @property
@@ -222,7 +223,7 @@ class Preparation:
         for at, step in enumerate(steps):
             start = f"{FACT}/{at}/"
             own = {k.removeprefix(start): Array.of(v) for k, v in arrays.items() if k.startswith(start)}
-            fits.append(Fit(taken=len(step.sums()), arrays=own))
+            fits.append(StepFit(taken=len(step.sums()), arrays=own))
         return cls(steps, tuple(fits), raw, fill)
 
     def to_bytes(self) -> bytes:
@@ -283,7 +284,8 @@ class Prepared:
     def blocks(self) -> Iterator[Block]:
         """Yield the rows in order, prepared by all steps."""
         begun, table = self._begun()
-        made, grounds = self.preparation, self.preparation.grounds
+        made = self.preparation
+        grounds = self.preparation.grounds
         picker = Picker(self.site, made.raw, made.fill) if table is None else None
         source = self.site.table if table is None else table
         step = max(1, min(BLOCK_ROWS, BLOCK_CELLS // max(int(source.shape[1]), 1)))
@@ -326,7 +328,7 @@ class Fitting:
     seed: int
     floors: tuple[int, int]
     sites: int
-    fits: list[Fit]
+    fits: list[StepFit]
     fill: bool = False
     private: bool = False
     """Whether steps are learnt by bounded sums, for a run with privacy (`Step.bounded`)."""
@@ -334,20 +336,21 @@ class Fitting:
     """The noise in them; None in the plain twin."""
 
     def __post_init__(self) -> None:
-        self._ways: tuple[Learning, ...] = learnings(self.steps, private=self.private)
-        self._settled: tuple[int, Ground] | None = None
+        self._ways: tuple[FittedBySums, ...] = learnings(self.steps, private=self.private)
+        self._settled: tuple[int, FitContext] | None = None
 
-    def _settle(self) -> tuple[int, Ground]:
+    def _settle(self) -> tuple[int, FitContext]:
         """Return at which step the fitting stands, all sums that are not needed passed over, and its ground."""
         self._settled = self._settled or self._walk()
         return self._settled
 
-    def _walk(self) -> tuple[int, Ground]:
-        ground = Ground(self.raw, self.seed, self.floors, self.sites, self.noise)
+    def _walk(self) -> tuple[int, FitContext]:
+        ground = FitContext(self.raw, self.seed, self.floors, self.sites, self.noise)
         for at, (step, way) in enumerate(zip(self.steps, self._ways, strict=True)):
             if at == len(self.fits):
-                self.fits.append(Fit())
-            fit, planned = self.fits[at], len(way.sums())
+                self.fits.append(StepFit())
+            fit = self.fits[at]
+            planned = len(way.sums())
             while fit.taken < planned and not way.length(ground, fit):
                 fit.taken += 1
             if fit.taken < planned:
@@ -369,7 +372,7 @@ class Fitting:
         """Return by how much one row moves the next sum, in a run with privacy."""
         at, ground = self._settle()
         way = self._ways[at]
-        if not isinstance(way, BoundedLearning):
+        if not isinstance(way, FittedByBoundedSums):
             raise ProtocolError("the sum that comes next has no bound")
         return way.sensitivity(ground)
 
@@ -432,7 +435,7 @@ class SiteColumns(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         return msgspec.structs.replace(self, counts={})
 
 
-class Agreed(msgspec.Struct, frozen=True, kw_only=True):
+class AgreedColumns(msgspec.Struct, frozen=True, kw_only=True):
     """What follows from everybody's lists, before categories are counted."""
 
     names: tuple[str, ...] = ()
@@ -466,7 +469,8 @@ def own_columns(site: SiteData, steps: Sequence[Step], min_rows: int, *, private
         return SiteColumns(width=site.shape[1], names=site.columns, kinds=bytes(len(site.columns)))
     asked = set(getattr(encoder, "columns", None) or ())
     most = int(getattr(encoder, "max_categories", 0))
-    kinds, counts = bytearray(len(site.columns)), dict[str, dict[str, int]]()
+    kinds = bytearray(len(site.columns))
+    counts = dict[str, dict[str, int]]()
     for at, name in enumerate(site.columns):
         if name in site.categories or name in asked:
             found = _counted(site, at)
@@ -510,7 +514,7 @@ def _empty_columns(site: SiteData) -> list[int]:
     return [int(at) for at in first if not np.isfinite(site.table[:, at]).any()]
 
 
-def agree(lists: Mapping[str, SiteColumns], *, union: bool) -> Agreed:
+def agree(lists: Mapping[str, SiteColumns], *, union: bool) -> AgreedColumns:
     """Return the joint columns: those that all sites have, or any; of one kind, in the first site's order."""
     told = [lists[name] for name in sorted(lists)]
     named = [one for one in told if one.names]
@@ -519,7 +523,7 @@ def agree(lists: Mapping[str, SiteColumns], *, union: bool) -> Agreed:
             raise ProtocolError(
                 "columns of some sites have no names, and their numbers or the others' names differ"
             )
-        return Agreed(names=named[0].names if named else (), width=told[0].width)
+        return AgreedColumns(names=named[0].names if named else (), width=told[0].width)
     kinds: dict[str, set[int]] = {}
     there: Counter[str] = Counter()
     for one in told:
@@ -543,11 +547,11 @@ def agree(lists: Mapping[str, SiteColumns], *, union: bool) -> Agreed:
         if TEXT in kinds[name]:
             some = {word for one in told for word in one.words.get(name, ())}
             words[at] = tuple(sorted(some | ({""} if there[name] < len(told) else set())))
-    return Agreed(names=names, width=len(names), words=words)
+    return AgreedColumns(names=names, width=len(names), words=words)
 
 
-def own_counts(agreed: Agreed, own: SiteColumns, rows: int) -> Ints:
-    """Return how many of a site's rows have each of `Agreed.pairs`, (pairs,)."""
+def own_counts(agreed: AgreedColumns, own: SiteColumns, rows: int) -> Ints:
+    """Return how many of a site's rows have each of `AgreedColumns.pairs`, (pairs,)."""
     found = []
     for at, word in agreed.pairs():
         counts = own.counts.get(agreed.names[at])
@@ -557,10 +561,10 @@ def own_counts(agreed: Agreed, own: SiteColumns, rows: int) -> Ints:
     return np.array(found, np.int64)
 
 
-def joint_columns(agreed: Agreed, sites: Ints, rows: Ints, floors: tuple[int, int]) -> Columns:
+def joint_columns(agreed: AgreedColumns, sites: Ints, rows: Ints, floors: tuple[int, int]) -> Columns:
     """Return the columns with the categories that enough sites and rows have; the others are put together.
 
-    sites, rows (pairs,): at how many sites, and in how many rows, each of `Agreed.pairs` occurs.
+    sites, rows (pairs,): at how many sites, and in how many rows, each of `AgreedColumns.pairs` occurs.
     """
     kept: dict[int, list[str]] = {at: [] for at in agreed.words}
     rare: Counter[int] = Counter()

@@ -130,7 +130,7 @@ def spent_by(settings: Any) -> Spent | None:
 def smallest_sum(settings: Any, wanted: int = 0) -> int:
     """Return over how many sites sums are at least, in a run with privacy; ``wanted`` is the most that a policy asks.
 
-    Sites sign no list of fewer living ones (`Joining.check_many_enough`), so that their noise can be relied on.
+    Sites sign no list of fewer living ones (`JoinPart.check_many_enough`), so that their noise can be relied on.
     """
     return max(int(getattr(settings, "min_sites", 2)), wanted, 2)
 
@@ -146,7 +146,8 @@ def check_private(settings: Any) -> None:
     privacy = privacy_of(settings)
     if privacy is None:
         return
-    kind, units = type(settings).__name__, settings.private_units
+    kind = type(settings).__name__
+    units = settings.private_units
     if not units:
         raise InputError(
             f"privacy given, but {kind} has no bound on what one row adds to what leaves: leave it out"
@@ -170,10 +171,10 @@ def check_private(settings: Any) -> None:
     for step in steps:
         step.bounded()  # raises where there is no bound
     chosen = getattr(getattr(settings, "aggregation", None), "name", "mean")
-    if chosen != "mean" or getattr(settings, "largest_entry", None) is not None:
+    if chosen != "mean" or getattr(settings, "max_abs_value", None) is not None:
         raise InputError(
-            f"privacy with aggregation={chosen!r} and largest_entry={getattr(settings, 'largest_entry', None)} given; "
-            'noise is reckoned for one sum, whose bound is clip: wanted aggregation="mean" and largest_entry=None'
+            f"privacy with aggregation={chosen!r} and max_abs_value={getattr(settings, 'max_abs_value', None)} given; "
+            'noise is reckoned for one sum, whose bound is clip: wanted aggregation="mean" and max_abs_value=None'
         )
     holdout = getattr(settings, "holdout", None)
     if holdout is not None and holdout.grouped:

@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from fedgeom.errors import InputError, printable
 from fedgeom.federation.coordinator import Event
-from fedgeom.federation.ledger import Entry, Ledger
+from fedgeom.federation.ledger import Ledger, LedgerEntry
 from fedgeom.federation.results import RunWarning
 from fedgeom.federation.writers import Writers, check_writers
 from fedgeom.storage import as_plain, make_private_folder, open_new, write_file, write_json
@@ -72,7 +72,7 @@ class RunRecord:
         """Say how the run stands: running, finished, failed or interrupted."""
         write_status(self.folder, state, detail)
 
-    def enter(self, entry: Entry) -> None:
+    def enter(self, entry: LedgerEntry) -> None:
         """Append a ledger entry."""
         self._ledger.write(msgspec.json.encode(entry) + b"\n")
 

@@ -14,9 +14,8 @@ import msgspec
 
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import ContractError, DecodeError, FedgeomError, InputError, ProtocolError
-from fedgeom.federation.approval import Invitation, NotApprovedError, RevokedError, hash_terms
 from fedgeom.federation.messages import Buffer, Question, Refusal, Waiting, decode, pack, pack_large, unpack
-from fedgeom.federation.policy import Policy
+from fedgeom.federation.policy import Invitation, NotApprovedError, Policy, RevokedError, hash_terms
 from fedgeom.federation.results import LEAVES
 from fedgeom.federation.site import Memory, Site, SiteIdentity
 from fedgeom.memo import memoize_last
@@ -44,7 +43,10 @@ class SiteRunner:
     ):
         if not site.masked:
             raise ContractError(f"{site.__name__} hides nothing: it is for Method.plain, never for an engine")
-        self.site, self.method, self.identity, self._data = site, method, identity, data
+        self.site = site
+        self.method = method
+        self.identity = identity
+        self._data = data
         self.by_reference = False
         """Whether an engine in the same process takes large answers where they stand; otherwise they are bytes."""
         self._scratch: dict[bytes, dict[Any, Any]] = {}
@@ -60,8 +62,8 @@ class SiteRunner:
         ask on until the refusals told the data. What nobody expected (any other exception) may depend on the data as
         well, so it ends the same way. When the steward has revoked the approval, it leaves, too.
 
-        ``begin`` is called before the work: before the question is even decoded, but for an invitation, which is asked
-        again and again while the site waits, not before it is admitted.
+        ``begin`` is called before the question is decoded; for an invitation, which is repeated while the site waits,
+        after admission.
         """
         frame = unpack(request, limit=self.identity.policy.max_message_bytes)
         try:
@@ -97,10 +99,10 @@ class SiteRunner:
         except ContractError:
             raise
         except Exception as error:
-            return self.stumble(frame.run, error)
+            return self.fail(frame.run, error)
         return self.leave(frame.run)
 
-    def stumble(self, run: bytes, error: Exception) -> tuple[bytes, bytes]:
+    def fail(self, run: bytes, error: Exception) -> tuple[bytes, bytes]:
         """Leave a run over an exception that nobody expected; where it came from stands in the site's own log."""
         why = describe_failure(error, self.identity.policy)
         log.warning("site %r leaves run %s: %s", self.identity.name, run.hex()[:8], why, exc_info=error)
@@ -126,7 +128,8 @@ class SiteRunner:
 
     def _check_approval(self, question: Question, memory: Memory) -> None:
         """Ask what the steward approved: a run is admitted once, on terms that stay, and may be stopped any time."""
-        approvals, run = self.identity.approvals, memory.run
+        approvals = self.identity.approvals
+        run = memory.run
         if isinstance(question, Invitation):
             job = question.job(self.method.name)
             if memory.approved and memory.approved != hash_terms(job):
@@ -138,7 +141,8 @@ class SiteRunner:
         approvals.check(run, self.method.name, memory.approved)
 
     def _remembered(self, run: bytes, memory: bytes | None) -> Memory:
-        kind, method = self.site.memory_type, self.method.name
+        kind = self.site.memory_type
+        method = self.method.name
         try:
             remembered = msgspec.msgpack.decode(memory, type=kind) if memory else kind(run=run, method=method)
         except ValueError as error:

@@ -15,13 +15,13 @@ from typing import Any
 
 import msgspec
 
-from fedgeom.data.kinds import Kind
+from fedgeom.data.columns import Kind
 from fedgeom.errors import DecodeError, InputError, TooFewSitesError
-from fedgeom.federation.approval import Invitation
-from fedgeom.federation.coordinator import Engine, Event, Lost, Sites
+from fedgeom.federation.coordinator import Coordinator, Engine, Event, Lost
 from fedgeom.federation.messages import Buffer, Waiting, unpack
 from fedgeom.federation.method import Method
 from fedgeom.federation.model import name_columns, prepare_file
+from fedgeom.federation.policy import Invitation
 from fedgeom.federation.preparation import Preparation
 from fedgeom.federation.record import RunRecord
 from fedgeom.federation.results import written
@@ -29,7 +29,7 @@ from fedgeom.storage import open_to_append, write_file
 
 
 @dataclass(frozen=True)
-class Patience:
+class ApprovalTimeout:
     """How long to wait for approvals, and how often to ask."""
 
     seconds: float = 0.0
@@ -40,12 +40,14 @@ class Patience:
     sleep: Callable[[float], None] = time.sleep
 
 
-class PatientEngine:
+class ApprovalRetryEngine:
     """An engine that puts an invitation again to the sites that answered that they wait for an approval."""
 
-    def __init__(self, engine: Engine, invitations: Collection[str], patience: Patience | None = None):
+    def __init__(self, engine: Engine, invitations: Collection[str], patience: ApprovalTimeout | None = None):
         """Wrap an engine; ``invitations`` are the kinds of the questions to which a site may answer that it waits."""
-        self._engine, self._kinds, self._patience = engine, frozenset(invitations), patience or Patience()
+        self._engine = engine
+        self._kinds = frozenset(invitations)
+        self._patience = patience or ApprovalTimeout()
         self.listener: Callable[[str, str], None] = lambda site, detail: None
         """Told which site waits, and what else is known, whenever that changes."""
         self.waited = 0.0
@@ -62,9 +64,12 @@ class PatientEngine:
         A site that waits and cannot be reached for a while still waits: its steward may need days, and machines are
         restarted meanwhile.
         """
-        clock, pause = self._patience.clock, self._patience.first_pause
+        clock = self._patience.clock
+        pause = self._patience.first_pause
         until = clock() + self._patience.seconds
-        asked, details, stood_still = dict(requests), dict[str, str](), 0.0
+        asked = dict(requests)
+        details = dict[str, str]()
+        stood_still = 0.0
         while True:
             held: dict[str, bytes] = {}
             for name, outcome in self._engine.deliver(asked):
@@ -78,11 +83,13 @@ class PatientEngine:
                     details[name] = detail
                     self.listener(name, detail)
             self.waited += clock() - stood_still if stood_still else 0.0
-            stood_still, left = clock(), until - clock()
+            stood_still = clock()
+            left = until - clock()
             if not held or left <= 0:
                 break
             self._patience.sleep(min(pause, left))
-            asked, pause = held, min(1.5 * pause, self._patience.longest_pause)
+            asked = held
+            pause = min(1.5 * pause, self._patience.longest_pause)
         for name in held:
             yield name, Lost(self._gave_up(details[name]))
 
@@ -116,7 +123,7 @@ def in_words(seconds: float) -> str:
     return f"{seconds:.3g} s"
 
 
-class Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class TranscriptLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One outcome: the answer, or the reason why there is none; or, with no site, that a step is over."""
 
     step: int
@@ -131,8 +138,9 @@ class Transcript:
     """An engine that writes every outcome down, and first answers from what was written before."""
 
     def __init__(self, engine: Engine, path: str | Path):
-        self._engine, self._path = engine, Path(path)
-        self._known: dict[tuple[int, str], Line] = {}
+        self._engine = engine
+        self._path = Path(path)
+        self._known: dict[tuple[int, str], TranscriptLine] = {}
         self._over: set[int] = set()
         for line in _read(self._path):
             if line.site:
@@ -151,7 +159,8 @@ class Transcript:
     def deliver(self, requests: Mapping[str, bytes]) -> Iterator[tuple[str, Buffer | Lost]]:
         """Yield known outcomes, then new ones, each written down before it is used."""
         self._step += 1
-        step, new = self._step, {}
+        step = self._step
+        new = {}
         for name, request in requests.items():
             line = self._known.get((step, name))
             if line is None:
@@ -167,7 +176,7 @@ class Transcript:
         for name, outcome in self._engine.deliver(new) if new else ():
             lost = outcome.reason or "lost" if isinstance(outcome, Lost) else ""
             self._write(
-                Line(
+                TranscriptLine(
                     step=step,
                     site=name,
                     request=hashlib.sha256(requests[name]).digest(),
@@ -177,7 +186,7 @@ class Transcript:
             )
             yield name, outcome
         if step not in self._over:
-            self._write(Line(step=step))
+            self._write(TranscriptLine(step=step))
 
     def reopen_last_step(self, left_out: Collection[str] = ()) -> None:
         """Forget the last step in which sites were lost, and all that followed.
@@ -201,26 +210,27 @@ class Transcript:
         self._file.close()
         write_file(self._path, b"".join(_framed(line) for line in kept), private=True, durable=True)
 
-    def _write(self, line: Line) -> None:
+    def _write(self, line: TranscriptLine) -> None:
         self._file.write(_framed(line))
 
 
-def _framed(line: Line) -> bytes:
+def _framed(line: TranscriptLine) -> bytes:
     body = msgspec.msgpack.encode(line)
     return len(body).to_bytes(8, "big") + body
 
 
-def _read(path: Path) -> Iterator[Line]:
+def _read(path: Path) -> Iterator[TranscriptLine]:
     """Read what is complete; the entry that was being written when the process died is cut off."""
     if not path.exists():
         return
-    data, at = path.read_bytes(), 0
+    data = path.read_bytes()
+    at = 0
     while at + 8 <= len(data):
         size = int.from_bytes(data[at : at + 8], "big")
         if at + 8 + size > len(data):
             break
         try:
-            yield msgspec.msgpack.decode(data[at + 8 : at + 8 + size], type=Line)
+            yield msgspec.msgpack.decode(data[at + 8 : at + 8 + size], type=TranscriptLine)
         except msgspec.DecodeError as error:
             raise InputError(f"{path} is damaged at byte {at}: {error}") from error
         at += 8 + size
@@ -248,19 +258,19 @@ class Session:
     """The names of the sites' columns, where whoever holds the session knows them: the model keeps them."""
     kinds: tuple[Kind, ...] = ()
     """The kinds of their numbers, likewise."""
-    patience: Patience = field(default_factory=Patience)
+    patience: ApprovalTimeout = field(default_factory=ApprovalTimeout)
     """How long to wait for the approval of the sites' stewards."""
 
-    def hold(self, engine: Engine) -> tuple[Any, Sites]:
+    def conduct(self, engine: Engine) -> tuple[Any, Coordinator]:
         """Hold the conversation; return the model and the coordinator's view of the sites.
 
         The record is not closed when the run went well: what the sites themselves have may be added (`close`).
         """
         known = self.method.site.understands().values()
         invitations = [question.kind for question in known if issubclass(question, Invitation)]
-        patient = PatientEngine(engine, invitations, self.patience)
+        patient = ApprovalRetryEngine(engine, invitations, self.patience)
         carrier = patient if self.transcript is None else Transcript(patient, self.transcript)
-        sites = Sites(
+        sites = Coordinator(
             carrier,
             run=self.run,
             method=self.method.name,
@@ -309,7 +319,7 @@ class Session:
         else:
             self.record.keep(name, prepare_file(data, preparation))
 
-    def _write_down(self, model: Any, sites: Sites) -> None:
+    def _write_down(self, model: Any, sites: Coordinator) -> None:
         if self.record is not None:
             self.record.model(model.to_bytes())
             for name, value in sites.metrics.items():

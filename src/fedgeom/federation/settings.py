@@ -4,7 +4,7 @@ A setting is a field of a frozen dataclass. What it may be is said by its type: 
 with `Between` gives bounds, and a class made by `choice` stands for small objects with settings of their own, which may
 also be given by name or as a table::
 
-    rounds: Annotated[int, Between(1, 500)] = 15
+    n_rounds: Annotated[int, Between(1, 500)] = 15
     aggregation: Aggregation = Mean()           # or "median", or {"name": "trimmed", "trim": 0.3}
 """
 
@@ -17,7 +17,7 @@ import itertools
 import math
 import textwrap
 import types
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, Self, Union, get_args, get_origin, get_type_hints
 
@@ -74,6 +74,72 @@ class Distinct:
 ClassNames = Annotated[tuple[str, ...], Distinct(2)] | None
 """The agreed label names, or None: then the sites work out the union of theirs."""
 
+FORMER_NAMES: dict[str, tuple[str, ...]] = {
+    "anchors": ("n_anchors",),
+    "batch": ("batch_size",),
+    "beta": ("server_momentum",),
+    "bins": ("n_bins",),
+    "bits": ("hash_bits",),
+    "borrowed": ("prior_rows",),
+    "clip": ("max_grad_norm",),
+    "clusters": ("n_clusters",),
+    "code": ("n_nearest",),
+    "components": ("n_components",),
+    "count": ("n_components", "n_columns"),
+    "described": ("descriptor_input",),
+    "drift_rate": ("drift_factor",),
+    "embedding": ("embedding_dim",),
+    "engine": ("algorithm",),
+    "every": ("relabel_every",),
+    "filters": ("n_filters",),
+    "first_described": ("first_descriptor_round",),
+    "flip": ("flip_probability",),
+    "folds": ("n_folds",),
+    "group": ("group_size",),
+    "groups": ("n_groups",),
+    "halves": ("half_labelled",),
+    "indicators": ("add_indicator",),
+    "inner_rate": ("inner_learning_rate",),
+    "largest_change": ("max_abs_change",),
+    "largest_entry": ("max_abs_value",),
+    "limit": ("max_value",),
+    "lumps": ("n_components",),
+    "min_batch": ("min_batch_size",),
+    "mixed": ("min_effective_sites",),
+    "most_clusters": ("max_clusters",),
+    "neighbours": ("n_neighbors",),
+    "outer_rate": ("outer_learning_rate",),
+    "pad": ("padding",),
+    "pairs": ("n_pairs",),
+    "part": ("max_sum_length",),
+    "patch": ("patch_size",),
+    "points": ("n_points",),
+    "rate": ("learning_rate",),
+    "repeats": ("n_repeats",),
+    "rounds": ("n_rounds",),
+    "server_rate": ("server_learning_rate",),
+    "share": ("participation",),
+    "shuffles": ("n_shuffles",),
+    "steps": ("max_iter",),
+    "target": ("target_sum",),
+    "tolerance": ("tol",),
+    "validation": ("validation_fraction",),
+    "warm": ("warmup_rounds",),
+}
+"""What settings were called before version 0.2, and what those are called now that they became."""
+
+
+def is_called_now(name: str, known: Iterable[str]) -> str:
+    """Return what a setting with a former name is called now, as the end of a sentence; "" where it never had one.
+
+    >>> is_called_now("rate", ["n_rounds", "learning_rate"])
+    "it is called 'learning_rate' now"
+    """
+    there = set(known)
+    found = next((new for new in FORMER_NAMES.get(name, ()) if new in there), "")
+    return f"it is called {found!r} now" if found else ""
+
+
 POSITIVE = Between(0, math.inf, open_low=True, open_high=True)
 SHARE = Between(0, 1)
 
@@ -101,6 +167,15 @@ class Choice:
         elif "name" in cls.__dict__:
             cls.registry.add(cls.name, cls)
 
+    def __new__(cls, *values: Any, **settings: Any) -> Self:
+        """Say what a setting is called now that is given by its former name."""
+        known = [field.name for field in dataclasses.fields(cls)]
+        for name in settings:
+            now = "" if name in known else is_called_now(name, known)
+            if now:
+                raise InputError(f"{cls.__name__} has no setting {name!r}; {now}")
+        return super().__new__(cls)
+
     def __post_init__(self) -> None:
         check_fields(self)
 
@@ -118,7 +193,7 @@ class Choice:
         known = [field.name for field in dataclasses.fields(found)]
         unknown = sorted(set(given) - set(known))
         if unknown:
-            takes = f"it has {', '.join(known)}" if known else "it has none"
+            takes = is_called_now(unknown[0], known) or (f"it has {', '.join(known)}" if known else "it has none")
             raise InputError(f"{setting}: {value['name']!r} has no setting {unknown[0]!r}; {takes}")
         made: Self = found(**given)
         return made
@@ -173,7 +248,8 @@ def _names(kind: Any) -> list[str]:
 
 def _fit(name: str, value: Any, kind: Any) -> tuple[bool, Any]:
     """Return whether a value fits a type, and the value as it is kept."""
-    origin, inside = get_origin(kind), get_args(kind)
+    origin = get_origin(kind)
+    inside = get_args(kind)
     if kind is Any:
         return True, value
     if origin in (Union, types.UnionType):
@@ -211,7 +287,8 @@ def _fit_plain(value: Any, kind: Any) -> tuple[bool, Any]:
 
 def wanted(kind: Any) -> str:
     """Say in words what a type allows."""
-    origin, inside = get_origin(kind), get_args(kind)
+    origin = get_origin(kind)
+    inside = get_args(kind)
     if origin in (Union, types.UnionType):
         return " or ".join(wanted(one) for one in inside)
     if hasattr(kind, "__metadata__"):
@@ -278,7 +355,7 @@ class Settings:
 
     @property
     def rows_per_step(self) -> int | None:
-        """How many rows a gradient step looks at (the policy's ``min_batch``); None: all of a site's, or no steps."""
+        """The rows per gradient step, for the policy's ``min_batch_size``; None: all of a site's, or no steps."""
         return None
 
     @property
@@ -292,6 +369,9 @@ class Settings:
         known = [field.name for field in dataclasses.fields(cls)]
         unknown = sorted(set(terms) - set(known))
         if unknown:
+            now = is_called_now(unknown[0], known)
+            if now:
+                raise InputError(f"{cls.__name__} has no setting {unknown[0]!r}; {now}")
             hint = did_you_mean(unknown[0], known)
             raise InputError(
                 f"there is no setting {unknown[0]!r}; there are: {', '.join(known)}{'.' if hint else ''}{hint}"

@@ -21,12 +21,8 @@ from fedgeom.arrays import Floats
 from fedgeom.crypto.keys import Identity, Roster
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import ProtocolError
-from fedgeom.federation.approval import (
-    Approvals,
-    ApproveAny,
-)
 from fedgeom.federation.messages import Message, Question
-from fedgeom.federation.policy import Budget, NoBudget, Policy
+from fedgeom.federation.policy import Approvals, ApproveAny, Budget, NoBudget, Policy
 from fedgeom.federation.preparation import Preparation
 from fedgeom.federation.settings import Settings
 
@@ -193,7 +189,8 @@ class Site(ABC, Generic[Mem]):
         A short question must not cost a site much. So its size has to follow from the question, the terms and what all
         sites know of each other: a refusal that depended on the rows would tell of them.
         """
-        size, most = numbers * each, self.policy.max_message_bytes
+        size = numbers * each
+        most = self.policy.max_message_bytes
         if size > most:
             raise ProtocolError(
                 f"the answer would have {size:,} bytes; the policy of {self.name!r} has max_message_bytes = {most:,}"

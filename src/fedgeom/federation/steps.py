@@ -25,7 +25,7 @@ from fedgeom.federation.settings import Choice
 from fedgeom.privacy.mechanism import SumNoise
 
 SumKind = Literal["cells", "bins", "moments", "products", "directions", "ranks"]
-"""What is added up, as the ledger tells it (`fedgeom.protocols.preparing`)."""
+"""What is added up, as the ledger tells it (`fedgeom.protocols.preparation`)."""
 Block = Any
 """(some rows, columns): an array, or a sparse ``csr_array``."""
 MOST_COLUMNS = 200_000
@@ -60,7 +60,7 @@ class Columns(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
         )
 
 
-class Fit(msgspec.Struct, kw_only=True):
+class StepFit(msgspec.Struct, kw_only=True):
     """What is known of a step: how many of its sums were taken, and what follows from them."""
 
     taken: int = 0
@@ -80,7 +80,7 @@ class Fit(msgspec.Struct, kw_only=True):
 
 
 @dataclass(frozen=True)
-class Ground:
+class FitContext:
     """What a step stands on: the columns that come in, the run's seed, and the strictest policy's floors."""
 
     columns: Columns
@@ -109,19 +109,19 @@ class PreparedRows(Protocol):
         """Yield the rows in order."""
 
 
-class Learning(Protocol):
+class FittedBySums(Protocol):
     """How something is learnt by sums: a step itself, or in a run with privacy `Step.bounded`."""
 
     def sums(self) -> tuple[SumKind, ...]:
         """Return what is summed, in order; some may turn out not to be needed (`length`)."""
 
-    def length(self, ground: Ground, fit: Fit) -> int:
+    def length(self, ground: FitContext, fit: StepFit) -> int:
         """Return how many words the next sum has; 0 where it is not needed."""
 
-    def summand(self, ground: Ground, fit: Fit, rows: PreparedRows) -> npt.NDArray[Any]:
+    def summand(self, ground: FitContext, fit: StepFit, rows: PreparedRows) -> npt.NDArray[Any]:
         """Return what a site adds to the next sum."""
 
-    def take(self, ground: Ground, fit: Fit, total: Words) -> None:
+    def take(self, ground: FitContext, fit: StepFit, total: Words) -> None:
         """Take the next sum over all sites."""
 
 
@@ -144,26 +144,26 @@ class Step(Choice):
         """Return what is summed, in order; some may turn out not to be needed (`length`)."""
         return ()
 
-    def length(self, ground: Ground, fit: Fit) -> int:
+    def length(self, ground: FitContext, fit: StepFit) -> int:
         """Return how many words the next sum has; 0 where it is not needed."""
         return 0
 
-    def summand(self, ground: Ground, fit: Fit, rows: PreparedRows) -> npt.NDArray[Any]:
+    def summand(self, ground: FitContext, fit: StepFit, rows: PreparedRows) -> npt.NDArray[Any]:
         """Return what a site adds to the next sum: whole numbers, or ring elements (u8)."""
         raise NotImplementedError(f"{type(self).__name__} sums nothing")
 
-    def take(self, ground: Ground, fit: Fit, total: Words) -> None:
-        """Take the next sum over all sites; `Fit.taken` is counted elsewhere."""
+    def take(self, ground: FitContext, fit: StepFit, total: Words) -> None:
+        """Take the next sum over all sites; `StepFit.taken` is counted elsewhere."""
 
-    def transform(self, ground: Ground, fit: Fit, block: Block) -> Block:
+    def transform(self, ground: FitContext, fit: StepFit, block: Block) -> Block:
         """Return a block of rows, prepared."""
         return block
 
-    def output(self, ground: Ground, fit: Fit) -> Columns:
+    def output(self, ground: FitContext, fit: StepFit) -> Columns:
         """Return the columns that come out."""
         return ground.columns
 
-    def output_bytes(self, ground: Ground, fit: Fit, rows: int, came: int) -> int:
+    def output_bytes(self, ground: FitContext, fit: StepFit, rows: int, came: int) -> int:
         """Return how many bytes so many prepared rows take, where they took ``came`` before."""
         return came
 
@@ -171,7 +171,7 @@ class Step(Choice):
         """Return what makes a raw table unfit for this step, where it is the first one that looks at it."""
         return []
 
-    def bounded(self) -> BoundedLearning | None:
+    def bounded(self) -> FittedByBoundedSums | None:
         """Return how the step is learnt in a run with privacy; None: it learns nothing from rows."""
         if not self.sums():
             return None
@@ -191,7 +191,7 @@ class Step(Choice):
 
 
 @dataclass(frozen=True)
-class BoundedLearning:
+class FittedByBoundedSums:
     """How a step is learnt in a run with privacy: by one sum of whole numbers, which one row moves by a known length.
 
     What follows from the sum heeds that it has noise; the step then transforms rows as it always does.
@@ -200,19 +200,19 @@ class BoundedLearning:
     step: Any
     kind: ClassVar[SumKind]
 
-    def sensitivity(self, ground: Ground) -> float:
+    def sensitivity(self, ground: FitContext) -> float:
         """Return by how much one row more or less moves all numbers together at most (L2)."""
         raise NotImplementedError
 
-    def numbers(self, ground: Ground) -> int:
+    def numbers(self, ground: FitContext) -> int:
         """Return how many numbers are summed; 0 where the sum is not needed."""
         raise NotImplementedError
 
-    def whole(self, ground: Ground, rows: PreparedRows) -> Ints:
+    def whole(self, ground: FitContext, rows: PreparedRows) -> Ints:
         """Return a site's whole numbers, (numbers,), i8."""
         raise NotImplementedError
 
-    def learn(self, ground: Ground, fit: Fit, total: Floats, spread: float) -> None:
+    def learn(self, ground: FitContext, fit: StepFit, total: Floats, spread: float) -> None:
         """Take the noisy sum, (numbers,), f8; ``spread`` is the deviation of its noise."""
         raise NotImplementedError
 
@@ -220,15 +220,15 @@ class BoundedLearning:
         """Return the one sum."""
         return (self.kind,)
 
-    def length(self, ground: Ground, fit: Fit) -> int:
+    def length(self, ground: FitContext, fit: StepFit) -> int:
         """Return how many numbers are summed."""
         return self.numbers(ground)
 
-    def summand(self, ground: Ground, fit: Fit, rows: PreparedRows) -> Ints:
+    def summand(self, ground: FitContext, fit: StepFit, rows: PreparedRows) -> Ints:
         """Return a site's whole numbers, to which it adds noise."""
         return self.whole(ground, rows)
 
-    def take(self, ground: Ground, fit: Fit, total: Words) -> None:
+    def take(self, ground: FitContext, fit: StepFit, total: Words) -> None:
         """Read the sum as real numbers; without noise (the plain twin) as they are."""
         counts = total.view(np.int64)
         if ground.noise is None:
@@ -238,13 +238,13 @@ class BoundedLearning:
         self.learn(ground, fit, noise.read(counts), noise.spread)
 
 
-def learnings(steps: Sequence[Step], *, private: bool) -> tuple[Learning, ...]:
+def learnings(steps: Sequence[Step], *, private: bool) -> tuple[FittedBySums, ...]:
     """Return how each step is learnt; those that learn nothing with privacy have no sums."""
-    return tuple((step.bounded() or Unlearnt()) if private else step for step in steps)
+    return tuple((step.bounded() or NothingToFit()) if private else step for step in steps)
 
 
 @dataclass(frozen=True)
-class Unlearnt(BoundedLearning):
+class NothingToFit(FittedByBoundedSums):
     """Nothing is learnt from rows: what the step does stands in the terms."""
 
     step: Any = None

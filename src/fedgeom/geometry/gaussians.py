@@ -118,7 +118,8 @@ def class_moments(
     """
     d = X.shape[1]
     tangent = X if c is None else np.asarray(log0(X, c=c))
-    labels, upper = y.astype(str), np.triu_indices(d if squares else 0)
+    labels = y.astype(str)
+    upper = np.triu_indices(d if squares else 0)
     rows = []
     for name in classes:
         inside = np.flatnonzero(labels == name)
@@ -131,7 +132,8 @@ def class_moments(
 def _sums(X: Floats, at: npt.NDArray[np.intp], *, squares: bool) -> tuple[Floats, Floats]:
     """Return the sums and, if wanted, the products of the columns over these rows."""
     d = X.shape[1]
-    sums, products = np.zeros(d), np.zeros((d, d) if squares else (0, 0))
+    sums = np.zeros(d)
+    products = np.zeros((d, d) if squares else (0, 0))
     room = np.empty((min(PIECE, len(at)), d)) if X.flags.c_contiguous and X.dtype == np.float64 else None
     for start in range(0, len(at), PIECE):
         rows = at[start : start + PIECE]
@@ -150,7 +152,8 @@ class ClassSums:
         self, total: Floats, classes: Sequence[str], columns: int, *, min_rows: int = 1, squares: bool = True
     ):
         table = total.reshape(len(classes), -1)
-        d, wide = columns, columns if squares else 0
+        d = columns
+        wide = columns if squares else 0
         pairs = wide * (wide + 1) // 2
         self.counts = np.rint(table[:, 0])
         few = [name for name, n in zip(classes, self.counts, strict=True) if n < min_rows]
@@ -188,7 +191,8 @@ class ClassSums:
         """Return the class means; in the ball, the Lorentz centroids (the normalised sums)."""
         if c is None:
             return self.sums / self.counts[:, None]
-        time, space = self.lifted[:, :1], self.lifted[:, 1:]
+        time = self.lifted[:, :1]
+        space = self.lifted[:, 1:]
         norm = np.sqrt(np.maximum(time**2 - np.sum(space**2, axis=1, keepdims=True), 1e-300))
         point = self.lifted / norm / np.sqrt(c)  # back on the hyperboloid of curvature -c
         return np.asarray(from_hyperboloid(point, c=c))
@@ -198,7 +202,7 @@ REGULAR = 1e-6
 """The share of the mean variance that the fit adds to each: a lump may be flat."""
 
 
-def find_lumps(X: Floats, most: int, min_rows: int, seed: int = 0) -> Indices:
+def find_components(X: Floats, most: int, min_rows: int, seed: int = 0) -> Indices:
     """Return for each row in which lump it is, (n,): up to ``most``, each of at least so many rows.
 
     X (n, d), f8. Of the mixtures with 1, 2, … Gaussians the one with the least BIC is taken; one with a lump of fewer
@@ -210,7 +214,8 @@ def find_lumps(X: Floats, most: int, min_rows: int, seed: int = 0) -> Indices:
     from sklearn.mixture import GaussianMixture  # 2 s, and only for classes of several lumps
 
     regular = REGULAR * max(float(X.var(axis=0).mean()), 1e-12)
-    best, least = whole, np.inf
+    best = whole
+    least = np.inf
     for count in range(1, min(most, len(X) // min_rows) + 1):
         mixture = GaussianMixture(count, reg_covar=regular, random_state=seed).fit(X)
         found = np.asarray(mixture.predict(X), np.intp)
@@ -218,7 +223,8 @@ def find_lumps(X: Floats, most: int, min_rows: int, seed: int = 0) -> Indices:
             continue
         bic = float(mixture.bic(X))
         if bic < least:
-            best, least = found, bic
+            best = found
+            least = bic
     return best
 
 
@@ -234,10 +240,48 @@ def joined_tree(classes: Gaussians, names: Sequence[str]) -> dict[str, str]:
             f"{len(words)} names given for {len(classes)} classes; wanted two or more, one for each and all different"
         )
     steps = linkage(squareform(bhattacharyya(classes, classes), checks=False), method="average")
-    nodes, parents = list(words), dict[str, str]()
+    nodes = list(words)
+    parents = dict[str, str]()
     for at, (one, other, *_) in enumerate(steps):
         group = ROOT if at == len(steps) - 1 else f"group {at + 1}"
         for child in (nodes[int(one)], nodes[int(other)]):
             parents[child] = group
         nodes.append(group)
     return parents
+
+
+FAINT_DIRECTION = 1e-3
+"""Below this share of the first ratio, a second discriminant direction is noise."""
+
+
+def discriminant_plane(within: Floats, between: Floats, spread: float) -> Floats:
+    """Return the directions with the two largest ratios of scatter between and within classes, (columns, 2), f8.
+
+    Rows of that scatter then have root mean square ``spread`` in the plane. Each direction points where its largest
+    weight is positive. within, between (columns, columns), f8: symmetric, divided by the number of rows.
+    """
+    from scipy.linalg import eigh  # slow to import
+
+    columns = len(within)
+    ridge = 1e-6 * max(np.trace(within) / columns, 1e-12)
+    within = within + ridge * np.eye(columns)
+    ratios, vectors = eigh(between, within)
+    P = vectors[:, [-1, -2]]
+    if ratios[-2] < FAINT_DIRECTION * ratios[-1]:  # two classes differ along one line only
+        P[:, 1] = _broadest_beside(P[:, 0], within, within + between)
+    P = P * np.sign(P[np.abs(P).argmax(axis=0), [0, 1]])  # a sign nobody has to guess
+    size_now = np.sqrt(np.trace(P.T @ (within + between) @ P))
+    return np.asarray(P * (spread / size_now))
+
+
+def _broadest_beside(first: Floats, within: Floats, total: Floats) -> Floats:
+    """Return the direction of most variance that is uncorrelated with the first one inside classes.
+
+    Discriminant analysis leaves a second direction open when there are two classes; the first principal
+    component of what is left shows most of the data, and does not hang on rounding.
+    """
+    from scipy.linalg import eigh, null_space  # slow to import
+
+    free = null_space((within @ first)[None, :])
+    direction = free @ eigh(free.T @ total @ free)[1][:, -1]
+    return np.asarray(direction / np.sqrt(direction @ within @ direction))

@@ -57,7 +57,8 @@ def least_norm(gram: ArrayLike, *, mixed: float = 1.0) -> Floats:
     if mixed > count - 1e-9:
         return equal
     largest = max(float(np.diag(V).max()), 1e-300)
-    low, high = 1e-12 * largest, largest
+    low = 1e-12 * largest
+    high = largest
     while _mixture(_exact(V, high)) < mixed:
         high *= 4.0
         if high > 1e18 * largest:  # equal weights up to rounding
@@ -76,7 +77,8 @@ def least_norm(gram: ArrayLike, *, mixed: float = 1.0) -> Floats:
 def evened(weights: ArrayLike, *, mixed: float) -> Floats:
     """Return the weights nearest to the given ones, on the line to equal ones, with 1/Σp² ≥ ``mixed``."""
     p = _start(weights)
-    equal, wanted = 1.0 / len(p), 1.0 / min(mixed, float(len(p)))
+    equal = 1.0 / len(p)
+    wanted = 1.0 / min(mixed, float(len(p)))
     beyond = float(p @ p) - equal
     if beyond + equal <= wanted:
         return p
@@ -90,7 +92,8 @@ def frank_wolfe(gram: ArrayLike, start: ArrayLike, *, steps: int = 100) -> Float
     The toughest site τ has the least Σ_k p_k V_τk. The others together are a virtual client with weights p_k/(1 - p_τ),
     which makes Eq. 11 a Frank-Wolfe step: the norm never grows, and falls to the optimum like 1/steps.
     """
-    V, p = _checked(gram), _start(start)
+    V = _checked(gram)
+    p = _start(start)
     for _ in range(steps):
         pull = V @ p
         toughest = int(np.argmin(pull))
@@ -109,7 +112,8 @@ def as_printed(gram: ArrayLike, start: ArrayLike, *, steps: int = 100) -> Floats
     The weights are then moved along another line than the one that was searched, (1 - p_τ)p + p_τ e; so the steps end
     some percent above the optimum of Eq. 10.
     """
-    V, p = _checked(gram), _start(start)
+    V = _checked(gram)
+    p = _start(start)
     for _ in range(steps):
         toughest = int(np.argmin(V @ p))
         others = p.copy()

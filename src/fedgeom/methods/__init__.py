@@ -77,59 +77,35 @@ HOMES = {
 """For each class the module below this one that has it, and the method's name."""
 
 SUMMARIES = {
-    "ellipses": "Sites send a Gaussian for each class; the coordinator matches them and tells the classes apart.",
-    "hulls": "Sites send the quantised convex hulls of their classes; the coordinator trains an SVM on them.",
-    "hyperfed": (
-        "A network trained towards fixed prototypes in the Poincaré ball, and consistent aggregation (Liao "
-        "et al. 2023)."
-    ),
-    "ditto": "Each site also minimises h_k(v) = F_k(v) + λ/2·‖v − w_t‖² for itself (Li et al. 2021, Algorithm 1).",
-    "fedavg": "Sites train the joint model on their rows; the mean of their models is the next joint model.",
-    "fedavgm": "m ← βm + (mean − w), w ← w + η·m (Hsu, Qi and Brown 2019).",
-    "fedbabu": (
-        "Sites train the body alone; the head stays as it was first drawn, and each site fine-tunes all in "
-        "the end."
-    ),
-    "feddyn": "Sites minimise F_k(θ) − ⟨g_k, θ⟩ + α/2·‖θ − θ_t‖², and g_k follows the site's gradient.",
-    "fedlc": "FedAvg whose sites give rare classes larger margins (Zhang et al. 2022).",
-    "fednova": (
-        "w ← w + (Σ p_k·a_k)·Σ p_k·(w_k − w)/a_k, where a_k is how often a site's gradients count in its change."
-    ),
-    "fedadam": "Reddi et al. 2021, Algorithm 2: m ← β₁m + (1 − β₁)Δ, v ← β₂v + (1 − β₂)Δ², x ← x + η·m/(√v + τ).",
-    "fedyogi": "FedAdam with Yogi's moment: v ← v − (1 − β₂)·Δ²·sign(v − Δ²).",
-    "fedper": "Body and head train together; only the body is sent and averaged (Arivazhagan et al. 2019).",
-    "fedproto": (
-        "A class's prototype is the mean feature of all its rows; each site's network is pulled towards the "
-        "prototypes."
-    ),
-    "fedprox": "Sites minimise F_k(w) + μ/2·‖w − w_t‖², so that they stray less (Li et al. 2020, Eq. 2).",
-    "fedrep": (
-        "A site trains its own head on the joint body for some epochs, then the body under that head, and "
-        "sends the body."
-    ),
-    "fedrod": (
-        "Body and generic head learn from a balanced loss and are averaged; a personal head on top learns "
-        "the site's own."
-    ),
-    "interpolated": "FedAvg, then at each site (1 − a)·joint + a·local, with a chosen by cross-validation there.",
-    "local": "Each site trains as much as in all rounds of the others, and sends nothing of it.",
-    "moon": "FedAvg whose sites keep features near the joint model's and away from those of their own before.",
-    "pfedme": "A personal model θ_k near the site's copy w_k; the copy follows θ_k, and copies are averaged.",
-    "scaffold": "Each local step is corrected by c − c_k, the difference of the joint and the site's own drift.",
-    "spherefed": (
-        "FedAvg of the body under a fixed orthonormal head, with the squared error of cosines (Dong et al. 2022)."
-    ),
-    "moments": "Sites add up per-class counts, sums and squares; a Gaussian or a centroid per class classifies.",
-    "ptopofl": "Sites are clustered, clusters average their models, and clusters lean on each other (Algorithm 1).",
-    "ridge": (
-        "Sites add up products of features; one linear system gives what ridge on all rows in one place "
-        "would give."
-    ),
-    "shrunk": ("Logistic regression with a joint direction, personal models around it, and a shared choice."),
-    "xclp": "Sites compare their rows in secret, the coordinator builds a graph, and labels spread over it.",
-    "xclp-training": (
-        "Federated training on rows of which few have a label (FedAvg+XCLP, Algorithm 2; Scott et al. 2024)."
-    ),
+    "ellipses": "For sites that name classes in their own words: one exchange of averages and spreads of each class.",
+    "hulls": "For sites that name classes in their own words: one exchange of the rounded outlines of each class.",
+    "hyperfed": "For sites that lack some classes: a network with a fixed point for each class (Liao et al. 2023).",
+    "ditto": "For sites whose patients differ: each also gets a model of its own near the joint one (Li et al. 2021).",
+    "fedavg": "The standard way to train together: each site trains on its rows, and the models are averaged.",
+    "fedavgm": "For sites whose patients differ: FedAvg with momentum at the coordinator (Hsu, Qi and Brown 2019).",
+    "fedbabu": "For networks at sites whose patients differ: a joint body; each site adapts all of it in the end.",
+    "feddyn": "For sites whose patients differ: FedAvg with a correction that each site keeps (Acar et al. 2021).",
+    "fedlc": "For networks at sites with few rows of some classes: these get larger margins (Zhang et al. 2022).",
+    "fednova": "For sites of very different sizes: FedAvg that allows for how long each trained (Wang et al. 2020).",
+    "fedadam": "For models that FedAvg trains slowly: adaptive steps at the coordinator, by Adam (Reddi et al. 2021).",
+    "fedyogi": "For models that FedAvg trains slowly: adaptive steps at the coordinator, by Yogi (Reddi et al. 2021).",
+    "fedper": "For networks at sites whose patients differ: each keeps its last layer (Arivazhagan et al. 2019).",
+    "fedproto": "For sites that keep their networks to themselves: only the mean feature of each class is shared.",
+    "fedprox": "For sites whose patients differ: FedAvg whose sites stay near the joint model (Li et al. 2020).",
+    "fedrep": "For networks at sites whose patients differ: each has its own last layer, trained before the rest.",
+    "fedrod": "For networks with two uses: one answer for patients of any site, one for those of each site.",
+    "interpolated": "For sites whose patients differ: each mixes the joint model with its own, as suits it best.",
+    "local": "For comparison: each site trains alone, for as long as with the others, and sends nothing.",
+    "moon": "For networks at sites whose patients differ: features are kept near the joint model's.",
+    "pfedme": "For sites whose patients differ: each also gets a model of its own (T Dinh et al. 2020).",
+    "scaffold": "For sites whose patients differ: FedAvg that corrects each site's drift (Karimireddy et al. 2020).",
+    "spherefed": "For networks at sites that lack some classes: the last layer is fixed (Dong et al. 2022).",
+    "moments": "For a quick first result with shared class names: one sum of averages and spreads of each class.",
+    "ptopofl": "For sites of several kinds: those whose data have a similar shape train a model together.",
+    "ridge": "For tables or images with shared class names: the model of all rows in one place, quickly.",
+    "shrunk": "For small sites whose patients differ: a logistic regression for each that leans on a joint one.",
+    "xclp": "For rows of which few have a label: labels spread to similar rows, also of other sites.",
+    "xclp-training": "For networks where few rows have a label: others get one from similar rows (Scott et al. 2024).",
 }
 """For each method the first line of its docstring, so that a list needs to load none."""
 

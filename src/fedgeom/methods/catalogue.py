@@ -38,7 +38,17 @@ def as_method(method: Any) -> Method:
 
 
 def load_model(path: str | Path) -> Any:
-    """Read the model file at ``path`` that some run saved; for the folder of a run, its joint model."""
+    """Read a model that a run saved.
+
+    Parameters
+    ----------
+    path: a path
+        The model file, or the folder of a run: then its joint model.
+
+    Returns
+    -------
+    Model
+    """
     file = Path(path)
     if file.is_dir():
         file = _model_in(file)

@@ -191,7 +191,8 @@ def check_number(settings: NamesSettings, sites: Sequence[SiteData]) -> None:
         if absent:
             raise InputError(f"labels missing everywhere: {', '.join(absent)}; leave them out of `classes`")
         return
-    given, most = settings.given_classes, max(counts)
+    given = settings.given_classes
+    most = max(counts)
     if given is not None:
         if sum(counts) < given:
             raise InputError(f"n_classes={given}, but there are fewer hulls in all: a label is missing everywhere")

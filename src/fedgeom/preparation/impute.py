@@ -10,21 +10,27 @@ import numpy.typing as npt
 
 from fedgeom.arrays import Ints, Words
 from fedgeom.federation.settings import Between
-from fedgeom.federation.steps import Block, Columns, Fit, Ground, PreparedRows, Step, SumKind
-from fedgeom.preparation.numbers import DEEP, as_dense, from_deep, some_columns, to_deep
+from fedgeom.federation.steps import Block, Columns, FitContext, PreparedRows, Step, StepFit, SumKind
 from fedgeom.preparation.private_steps import BoundedCounts, BoundedMeans, need, read_ranges
 from fedgeom.preparation.quantiles import (
     ALL_BITS,
+    DEEP,
+    as_dense,
     bins_length,
     count_bins,
+    from_deep,
     from_keys,
     medians,
     rounds,
+    some_columns,
     sort_keys,
     take_bins,
+    to_deep,
 )
 
-DIRECT, HASHED, LOWEST = 1024, 1024, -64
+DIRECT = 1024
+HASHED = 1024
+LOWEST = -64
 BUCKETS = DIRECT + HASHED
 _MULTIPLIER = np.uint32(2654435761)
 
@@ -41,24 +47,26 @@ def buckets(cells: npt.NDArray[Any]) -> Ints:
     return np.where(whole, np.where(whole, cells, 0) - LOWEST, DIRECT + hashed.astype(np.int64)).astype(np.int64)
 
 
-def count_frequent(cells: npt.NDArray[Any], there: npt.NDArray[np.bool_], fit: Fit, done: int) -> Ints:
+def count_frequent(cells: npt.NDArray[Any], there: npt.NDArray[np.bool_], fit: StepFit, done: int) -> Ints:
     """Return how many of a site's numbers are in each bucket, or have each bit among those of the fullest.
 
     cells (rows, columns), 0 where there is none; there (rows, columns).
     """
-    columns, place = cells.shape[1], buckets(cells)
+    columns = cells.shape[1]
+    place = buckets(cells)
     if done == 0:
         flat = (place + BUCKETS * np.arange(columns))[there]
         return np.bincount(flat, minlength=columns * BUCKETS).astype(np.int64)
     inside = there & (place == fit.get("bucket"))
-    keys, found = sort_keys(cells), np.zeros((columns, 1 + ALL_BITS), np.int64)
+    keys = sort_keys(cells)
+    found = np.zeros((columns, 1 + ALL_BITS), np.int64)
     found[:, 0] = inside.sum(axis=0)
     for bit in range(ALL_BITS):
         found[:, 1 + bit] = (inside & ((keys >> np.uint32(bit)) & np.uint32(1) > 0)).sum(axis=0)
     return found.ravel()
 
 
-def take_frequent(fit: Fit, total: Ints, done: int) -> None:
+def take_frequent(fit: StepFit, total: Ints, done: int) -> None:
     """Choose the fullest bucket of each column; then the number that most of its rows have."""
     if done == 0:
         fit.put(bucket=total.reshape(-1, BUCKETS).argmax(axis=1).astype(np.int64))
@@ -82,7 +90,7 @@ class Impute(Step):
 
     strategy: Literal["mean", "median", "most-frequent"] = "median"
     """What is put into gaps. "most-frequent": the number that most rows have (`fedgeom.preparation.impute`)."""
-    indicators: bool = True
+    add_indicator: bool = True
     """Whether each column with gaps gets another beside it, with 1 where the number is missing."""
     absent: Literal["intersection", "union"] = "intersection"
     """Columns that some sites lack: left out, or kept and filled in there."""
@@ -109,7 +117,7 @@ class Impute(Step):
         counts: list[SumKind] = ["bins"] * (rounds(self.bits) if self.strategy == "median" else 2)
         return ("cells", *counts)
 
-    def length(self, ground: Ground, fit: Fit) -> int:
+    def length(self, ground: FitContext, fit: StepFit) -> int:
         """Return how many words the next sum has."""
         if fit.taken == 0:
             return 1 + 2 * ground.columns.width
@@ -118,7 +126,7 @@ class Impute(Step):
             return DEEP * kept
         return bins_length(kept) if self.strategy == "median" else frequent_length(kept, fit.taken - 1)
 
-    def summand(self, ground: Ground, fit: Fit, rows: PreparedRows) -> npt.NDArray[Any]:
+    def summand(self, ground: FitContext, fit: StepFit, rows: PreparedRows) -> npt.NDArray[Any]:
         """Count cells with a number; add up columns; or count numbers in bins."""
         width = ground.columns.width
         if fit.taken == 0:
@@ -127,7 +135,8 @@ class Impute(Step):
                 there += np.isfinite(as_dense(block)).sum(axis=0)
             return np.concatenate([[len(rows)], there, there > 0]).astype(np.int64)
         kept = fit.get("kept")
-        mean, done = self.strategy == "mean", fit.taken - 1
+        mean = self.strategy == "mean"
+        done = fit.taken - 1
         total = np.zeros(len(kept) if mean else self.length(ground, fit), np.float64 if mean else np.int64)
         for block in rows.blocks():
             # Column by column: sums of a column's numbers side by side are quicker, and more exact.
@@ -142,10 +151,11 @@ class Impute(Step):
                 total += count_frequent(filled, there, fit, done)
         return to_deep(total, sites=ground.sites) if mean else total
 
-    def take(self, ground: Ground, fit: Fit, total: Words) -> None:
+    def take(self, ground: FitContext, fit: StepFit, total: Words) -> None:
         """Take which columns can be filled in, then their values."""
         if fit.taken == 0:
-            rows, (there, sites) = total[0].view(np.int64), total[1:].view(np.int64).reshape(2, -1)
+            rows = total[0].view(np.int64)
+            there, sites = total[1:].view(np.int64).reshape(2, -1)
             kept = np.flatnonzero((there >= max(ground.floors[1], 1)) & (sites >= max(ground.floors[0], 1)))
             fit.put(kept=kept.astype(np.int64), there=there[kept], gaps=(there[kept] < rows).astype(np.uint8))
         elif self.strategy == "mean":
@@ -159,10 +169,10 @@ class Impute(Step):
         if fit.taken + 1 == len(self.sums()):
             fit.drop("there")
 
-    def transform(self, ground: Ground, fit: Fit, block: Block) -> Block:
+    def transform(self, ground: FitContext, fit: StepFit, block: Block) -> Block:
         """Return a block without gaps, and which there were beside it."""
         cells = some_columns(as_dense(block), fit.get("kept"))
-        gaps = np.flatnonzero(fit.get("gaps")) if self.indicators else np.arange(0)
+        gaps = np.flatnonzero(fit.get("gaps")) if self.add_indicator else np.arange(0)
         found = np.empty((len(cells), cells.shape[1] + len(gaps)), cells.dtype, order="F")
         filled = found[:, : cells.shape[1]]
         filled[...] = cells
@@ -171,14 +181,14 @@ class Impute(Step):
         found[:, cells.shape[1] :] = some_columns(missing, gaps)
         return found
 
-    def output(self, ground: Ground, fit: Fit) -> Columns:
+    def output(self, ground: FitContext, fit: StepFit) -> Columns:
         """Return the columns that were filled in, and those that say where."""
         kept = ground.columns.kept(fit.get("kept").astype(np.intp))
-        gaps = np.flatnonzero(fit.get("gaps")) if self.indicators else np.arange(0)
+        gaps = np.flatnonzero(fit.get("gaps")) if self.add_indicator else np.arange(0)
         names = (*kept.names, *(f"{kept.names[at]} is missing" for at in gaps)) if kept.names else ()
         return Columns(width=kept.width + len(gaps), names=names)
 
-    def output_bytes(self, ground: Ground, fit: Fit, rows: int, came: int) -> int:
+    def output_bytes(self, ground: FitContext, fit: StepFit, rows: int, came: int) -> int:
         """Return the size of dense rows."""
-        gaps = int(np.count_nonzero(fit.get("gaps"))) if self.indicators else 0
+        gaps = int(np.count_nonzero(fit.get("gaps"))) if self.add_indicator else 0
         return 8 * rows * (fit.get("kept").size + gaps)

@@ -13,10 +13,18 @@ from fedgeom.data.sites import SiteData
 from fedgeom.data.tables import is_sparse
 from fedgeom.data.validation import Finding, fault
 from fedgeom.federation.settings import POSITIVE
-from fedgeom.federation.steps import Block, Fit, Ground, PreparedRows, Step, SumKind
-from fedgeom.preparation.numbers import small_type
+from fedgeom.federation.steps import Block, FitContext, PreparedRows, Step, StepFit, SumKind
 from fedgeom.preparation.private_steps import BoundedDepth
-from fedgeom.preparation.quantiles import ALL_BITS, bins_length, count_bins, medians, rounds, sort_keys, take_bins
+from fedgeom.preparation.quantiles import (
+    ALL_BITS,
+    bins_length,
+    count_bins,
+    medians,
+    rounds,
+    small_type,
+    sort_keys,
+    take_bins,
+)
 
 
 def depths_of(block: Block) -> Floats:
@@ -33,23 +41,23 @@ class LogCounts(Step):
 
     name: ClassVar[str] = "log-counts"
     makes_reals: ClassVar[bool] = True
-    target: Annotated[float, POSITIVE] | None = None
+    target_sum: Annotated[float, POSITIVE] | None = None
     """The depth of every row, such as 10000; None: the median depth over all sites (exact up to 2²⁴ counts a row)."""
 
     def bounded(self) -> BoundedDepth | None:
         """Learn the median depth by one sum, to a quarter of an octave or so; a given depth needs none."""
-        return BoundedDepth(self) if self.target is None else None
+        return BoundedDepth(self) if self.target_sum is None else None
 
     def sums(self) -> tuple[SumKind, ...]:
         """Return the rounds in which the median is found."""
         counts: list[SumKind] = ["bins"] * rounds(ALL_BITS)
-        return tuple(counts) if self.target is None else ()
+        return tuple(counts) if self.target_sum is None else ()
 
-    def length(self, ground: Ground, fit: Fit) -> int:
+    def length(self, ground: FitContext, fit: StepFit) -> int:
         """Return how many bins are counted."""
         return bins_length(1)
 
-    def summand(self, ground: Ground, fit: Fit, rows: PreparedRows) -> npt.NDArray[Any]:
+    def summand(self, ground: FitContext, fit: StepFit, rows: PreparedRows) -> npt.NDArray[Any]:
         """Count rows by their depth."""
         if "depths" not in rows.scratch:
             found = [depths_of(block) for block in rows.blocks()]
@@ -58,16 +66,17 @@ class LogCounts(Step):
         depths = depths[depths > 0][:, None]
         return count_bins(sort_keys(depths), np.ones(depths.shape, bool), fit, fit.taken)
 
-    def take(self, ground: Ground, fit: Fit, total: Words) -> None:
+    def take(self, ground: FitContext, fit: StepFit, total: Words) -> None:
         """Come nearer to the median depth."""
         take_bins(fit, total.view(np.int64), fit.taken)
         if fit.taken + 1 == rounds(ALL_BITS):
             fit.put(depth=medians(fit, ALL_BITS))
 
-    def transform(self, ground: Ground, fit: Fit, block: Block) -> Block:
+    def transform(self, ground: FitContext, fit: StepFit, block: Block) -> Block:
         """Return a block's logarithms."""
-        target = float(fit.get("depth")[0]) if self.target is None else self.target
-        depths, kind = depths_of(block), small_type(block)
+        target = float(fit.get("depth")[0]) if self.target_sum is None else self.target_sum
+        depths = depths_of(block)
+        kind = small_type(block)
         factors = np.where(depths > 0, target / np.where(depths > 0, depths, 1.0), 1.0)
         if not is_sparse(block):
             return np.log1p(np.asarray(block, kind) * factors.astype(kind)[:, None])

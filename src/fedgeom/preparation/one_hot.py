@@ -10,8 +10,8 @@ import numpy as np
 
 from fedgeom.errors import InputError
 from fedgeom.federation.settings import Between, Distinct, read_value
-from fedgeom.federation.steps import Block, Columns, Fit, Ground, Step
-from fedgeom.preparation.numbers import as_dense, some_columns
+from fedgeom.federation.steps import Block, Columns, FitContext, Step, StepFit
+from fedgeom.preparation.quantiles import as_dense, some_columns
 
 MISSING, OTHER = "is missing", "is another"
 """What the columns of empty cells, and of rare words, are called after the column they come from."""
@@ -65,7 +65,7 @@ class OneHot(Step):
                 'categories={"sex": ["f", "m"]}: a list that sites made of theirs would tell of a single row'
             )
 
-    def transform(self, ground: Ground, fit: Fit, block: Block) -> Block:
+    def transform(self, ground: FitContext, fit: StepFit, block: Block) -> Block:
         """Return a block with all columns of text replaced; theirs come behind those of numbers."""
         columns = ground.columns
         if not columns.categories:
@@ -81,7 +81,7 @@ class OneHot(Step):
             begin = end
         return found
 
-    def output(self, ground: Ground, fit: Fit) -> Columns:
+    def output(self, ground: FitContext, fit: StepFit) -> Columns:
         """Return the columns of numbers, and behind them one for each category."""
         columns = ground.columns
         names = [name for at, name in enumerate(columns.names) if at not in columns.categories]
@@ -93,6 +93,6 @@ class OneHot(Step):
             width += len(words) + (at in columns.together)
         return Columns(width=width, names=tuple(names))
 
-    def output_bytes(self, ground: Ground, fit: Fit, rows: int, came: int) -> int:
+    def output_bytes(self, ground: FitContext, fit: StepFit, rows: int, came: int) -> int:
         """Return the size of dense rows, where there are categories."""
         return 8 * rows * self.output(ground, fit).width if ground.columns.categories else came

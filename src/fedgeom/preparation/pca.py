@@ -13,10 +13,10 @@ from fedgeom.arrays import Floats, Words
 from fedgeom.data.tables import is_sparse
 from fedgeom.errors import ProtocolError
 from fedgeom.federation.settings import POSITIVE, Between
-from fedgeom.federation.steps import Block, Columns, Fit, Ground, PreparedRows, Step, SumKind
+from fedgeom.federation.steps import Block, Columns, FitContext, PreparedRows, Step, StepFit, SumKind
 from fedgeom.memo import memoize
-from fedgeom.preparation.numbers import DEEP, as_dense, column_sums, from_deep, square_sums, to_deep
 from fedgeom.preparation.private_steps import BoundedPCA, need
+from fedgeom.preparation.quantiles import DEEP, as_dense, column_sums, from_deep, square_sums, to_deep
 from fedgeom.privacy.bounded_sums import row_products
 from fedgeom.protocols.fixed_point import from_fixed, to_fixed
 
@@ -36,7 +36,7 @@ class PCA(Step):
 
     name: ClassVar[str] = "pca"
     makes_reals: ClassVar[bool] = True
-    components: Annotated[int, Between(1, 1000)] = 50
+    n_components: Annotated[int, Between(1, 1000)] = 50
     """How many directions are kept; fewer where there are fewer columns."""
     exact_columns: Annotated[int, Between(1, 4000)] = 3000
     """Up to so many columns all products of two are added up."""
@@ -49,42 +49,47 @@ class PCA(Step):
         need(self, "clip", "…")
         return BoundedPCA(self)
 
-    def _count(self, ground: Ground) -> int:
-        return min(self.components, ground.columns.width)
+    def _count(self, ground: FitContext) -> int:
+        return min(self.n_components, ground.columns.width)
 
-    def _exact(self, ground: Ground) -> bool:
+    def _exact(self, ground: FitContext) -> bool:
         return ground.columns.width <= max(self.exact_columns, self._count(ground) + BESIDE)
 
     @property
     def most_features(self) -> int:
         """All products of so many columns may be added up."""
-        return max(self.exact_columns, self.components + BESIDE)
+        return max(self.exact_columns, self.n_components + BESIDE)
 
     def sums(self) -> tuple[SumKind, ...]:
         """Return the moments of columns, then the covariance, or the steps of the iteration."""
         rounds: list[SumKind] = ["directions"] * ROUNDS
         return ("moments", "products", *rounds)
 
-    def length(self, ground: Ground, fit: Fit) -> int:
+    def length(self, ground: FitContext, fit: StepFit) -> int:
         """Return how many words the next sum has; 0 for the ways that are not taken."""
-        width, exact = ground.columns.width, self._exact(ground)
+        width = ground.columns.width
+        exact = self._exact(ground)
         if fit.taken == 0:
             return DEEP * (1 + 2 * width)
         if fit.taken == 1:
             return width * (width + 1) // 2 if exact else 0
         return 0 if exact else width * (self._count(ground) + BESIDE)
 
-    def summand(self, ground: Ground, fit: Fit, rows: PreparedRows) -> npt.NDArray[Any]:
+    def summand(self, ground: FitContext, fit: StepFit, rows: PreparedRows) -> npt.NDArray[Any]:
         """Add up columns and squares, products about the joint mean, or these times directions."""
-        width, blocks = ground.columns.width, rows.blocks()
+        width = ground.columns.width
+        blocks = rows.blocks()
         if fit.taken == 0:
-            sums, squares = np.zeros(width), np.zeros(width)
+            sums = np.zeros(width)
+            squares = np.zeros(width)
             for block in blocks:
-                sums, squares = sums + column_sums(block), squares + square_sums(block)
+                sums = sums + column_sums(block)
+                squares = squares + square_sums(block)
             return to_deep(np.concatenate([[len(rows)], sums, squares]), sites=ground.sites)
         if fit.taken == 1:
             found = _products(blocks, width)
-            mean, n = fit.get("mean"), len(rows)
+            mean = fit.get("mean")
+            n = len(rows)
             first = found.first
             found.second -= np.outer(first, mean) + np.outer(mean, first) - n * np.outer(mean, mean)
             vector = found.second[np.triu_indices(width)]
@@ -92,7 +97,7 @@ class PCA(Step):
             vector = _images(blocks, fit.get("mean"), self._directions(ground, fit)).ravel()
         return to_fixed(vector, fraction_bits=int(fit.get("bits")[0]), sites=ground.sites)
 
-    def _directions(self, ground: Ground, fit: Fit) -> Floats:
+    def _directions(self, ground: FitContext, fit: StepFit) -> Floats:
         """Return orthonormal directions, (columns, components + 30), f8: random ones first."""
         if "directions" in fit.arrays:
             return np.asarray(fit.get("directions"))
@@ -100,13 +105,15 @@ class PCA(Step):
         shape = ground.columns.width, self._count(ground) + BESIDE
         return np.linalg.qr(rng.standard_normal(shape))[0]
 
-    def take(self, ground: Ground, fit: Fit, total: Words) -> None:
+    def take(self, ground: FitContext, fit: StepFit, total: Words) -> None:
         """Take the moments; then the components, or better directions."""
-        width, count = ground.columns.width, self._count(ground)
+        width = ground.columns.width
+        count = self._count(ground)
         if fit.taken == 0:
             values = from_deep(total)
             n = max(values[0], 1.0)
-            mean, squares = values[1 : 1 + width] / n, values[1 + width :]
+            mean = values[1 : 1 + width] / n
+            squares = values[1 + width :]
             trace = float(np.maximum(squares - n * mean**2, 0.0).sum())
             largest = max(
                 float(np.maximum(squares - n * mean**2, 0.0).max()), trace if not self._exact(ground) else 0.0
@@ -119,22 +126,25 @@ class PCA(Step):
         if fit.taken == 1:
             components, variances = leading(values.tobytes(), width, count)
         else:
-            Y, Q = values.reshape(width, -1), self._directions(ground, fit)
+            Y = values.reshape(width, -1)
+            Q = self._directions(ground, fit)
             if fit.taken + 1 < len(self.sums()):
                 fit.put(directions=np.linalg.qr(Y)[0])
                 return
             small = Q.T @ Y
             found, turn = np.linalg.eigh((small + small.T) / 2)
-            components, variances = (Q @ turn[:, ::-1])[:, :count], found[::-1][:count]
+            components = (Q @ turn[:, ::-1])[:, :count]
+            variances = found[::-1][:count]
         if not np.isfinite(components).all():
             raise ProtocolError("no components follow from the sum")
         signs = np.sign(components[np.abs(components).argmax(axis=0), np.arange(components.shape[1])])
         fit.put(components=components * signs, variances=np.maximum(variances, 0.0) / max(n - 1, 1.0))
         fit.drop("bits", "rows", "directions")
 
-    def transform(self, ground: Ground, fit: Fit, block: Block) -> Block:
+    def transform(self, ground: FitContext, fit: StepFit, block: Block) -> Block:
         """Return a block's components."""
-        components, mean = fit.get("components"), fit.get("mean")
+        components = fit.get("components")
+        mean = fit.get("mean")
         if self.clip is not None:  # with privacy, no row may have a part in another one's digits
             found = row_products(as_dense(block), components) - mean @ components
         elif is_sparse(block):
@@ -144,12 +154,12 @@ class PCA(Step):
             found = rows @ components.astype(rows.dtype) - (mean @ components).astype(rows.dtype)
         return found.astype(as_dense(block[:0]).dtype, copy=False)
 
-    def output(self, ground: Ground, fit: Fit) -> Columns:
+    def output(self, ground: FitContext, fit: StepFit) -> Columns:
         """Return the components, counted from 1."""
         count = self._count(ground)
         return Columns(width=count, names=tuple(f"component {at + 1}" for at in range(count)))
 
-    def output_bytes(self, ground: Ground, fit: Fit, rows: int, came: int) -> int:
+    def output_bytes(self, ground: FitContext, fit: StepFit, rows: int, came: int) -> int:
         """Return the size of the components."""
         return 8 * rows * self._count(ground)
 
@@ -175,7 +185,8 @@ def _products(blocks: Iterator[Block], width: int) -> _Products:
 
 def _images(blocks: Iterator[Block], mean: Floats, Q: Floats) -> Floats:
     """Return the products of the centred columns times directions, (columns, directions), f8."""
-    found, shift = np.zeros(Q.shape), mean @ Q
+    found = np.zeros(Q.shape)
+    shift = mean @ Q
     total = np.zeros(Q.shape[1])
     for block in blocks:
         rows = block if is_sparse(block) else as_dense(block)

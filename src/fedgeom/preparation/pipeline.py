@@ -14,10 +14,19 @@ from fedgeom.federation.steps import Step
 
 
 def Pipeline(*parts: Step | Method) -> Method:  # noqa: N802  # as everybody calls it
-    """Return a method that prepares raw rows first: ``parts`` are steps, and the method at the end.
+    """Return a method that prepares raw rows first.
 
     ``Pipeline(LogCounts(), SelectVariable(2000), Scale(), PCA(50), Ridge())`` is the same as ``Ridge(prepare=[…])``:
     preparation is a setting of every method, part of its terms and of its model, which takes raw rows.
+
+    Parameters
+    ----------
+    parts: steps, and a method
+        The steps in their order, and the method at the end.
+
+    Returns
+    -------
+    Method
     """
     *steps, method = parts or (None,)
     if not isinstance(method, Method):

@@ -15,8 +15,8 @@ import numpy as np
 
 from fedgeom.arrays import Bools, Floats, Ints
 from fedgeom.errors import InputError, ProtocolError
-from fedgeom.federation.steps import BoundedLearning, Columns, Fit, Ground, PreparedRows, SumKind
-from fedgeom.preparation.numbers import as_dense
+from fedgeom.federation.steps import Columns, FitContext, FittedByBoundedSums, PreparedRows, StepFit, SumKind
+from fedgeom.preparation.quantiles import as_dense
 from fedgeom.privacy.bounded_sums import BITS, ONE, in_whole_numbers, products, summed
 
 SQUARE = ONE * ONE
@@ -72,10 +72,10 @@ def ranges_of(step: Any, columns: Columns) -> tuple[Floats, Floats]:
 
 
 @dataclass(frozen=True)
-class InRanges(BoundedLearning):
+class InRanges(FittedByBoundedSums):
     """What is learnt of columns whose numbers lie in ranges of the terms."""
 
-    def cells(self, ground: Ground, rows: PreparedRows) -> Iterable[tuple[Floats, Bools]]:
+    def cells(self, ground: FitContext, rows: PreparedRows) -> Iterable[tuple[Floats, Bools]]:
         """Yield the rows' cells, from -1 at the low end of their range to 1 at the high one, and which there are."""
         middle, half = ranges_of(self.step, ground.columns)
         for block in rows.blocks():
@@ -89,15 +89,15 @@ class BoundedScale(InRanges):
 
     kind: ClassVar[SumKind] = "moments"
 
-    def sensitivity(self, ground: Ground) -> float:
+    def sensitivity(self, ground: FitContext) -> float:
         """√(1 + 2d), in units of `SQUARE`."""
         return float(SQUARE * math.sqrt(1 + 2 * ground.columns.width))
 
-    def numbers(self, ground: Ground) -> int:
+    def numbers(self, ground: FitContext) -> int:
         """Rows, and sums and squares of each column."""
         return 1 + 2 * ground.columns.width
 
-    def whole(self, ground: Ground, rows: PreparedRows) -> Ints:
+    def whole(self, ground: FitContext, rows: PreparedRows) -> Ints:
         """Add up rows, columns and squares."""
         total = np.zeros((2, ground.columns.width), np.int64)
         for cells, _ in self.cells(ground, rows):
@@ -105,7 +105,7 @@ class BoundedScale(InRanges):
             total += [ONE * summed(u), summed(u * u)]
         return np.concatenate([[SQUARE * len(rows)], *total])
 
-    def learn(self, ground: Ground, fit: Fit, total: Floats, spread: float) -> None:
+    def learn(self, ground: FitContext, fit: StepFit, total: Floats, spread: float) -> None:
         """Keep all columns; no deviation is below what noise alone would make of one."""
         middle, half = ranges_of(self.step, ground.columns)
         n = max(total[0], 2 * spread, SQUARE)
@@ -122,15 +122,15 @@ class BoundedMeans(InRanges):
 
     kind: ClassVar[SumKind] = "moments"
 
-    def sensitivity(self, ground: Ground) -> float:
+    def sensitivity(self, ground: FitContext) -> float:
         """√(2d), in units of `ONE`."""
         return float(ONE * math.sqrt(2 * ground.columns.width))
 
-    def numbers(self, ground: Ground) -> int:
+    def numbers(self, ground: FitContext) -> int:
         """Cells with a number, gaps, and the sum, of each column."""
         return 3 * ground.columns.width
 
-    def whole(self, ground: Ground, rows: PreparedRows) -> Ints:
+    def whole(self, ground: FitContext, rows: PreparedRows) -> Ints:
         """Count cells, and add them up."""
         total = np.zeros((3, ground.columns.width), np.int64)
         for cells, there in self.cells(ground, rows):
@@ -142,7 +142,7 @@ class BoundedMeans(InRanges):
             ]
         return total.ravel()
 
-    def learn(self, ground: Ground, fit: Fit, total: Floats, spread: float) -> None:
+    def learn(self, ground: FitContext, fit: StepFit, total: Floats, spread: float) -> None:
         """Keep all columns; one with hardly a number has the middle of its range."""
         middle, half = ranges_of(self.step, ground.columns)
         there, gaps, sums = total.reshape(3, -1)
@@ -155,7 +155,7 @@ class BoundedCounts(InRanges):
 
     kind: ClassVar[SumKind] = "bins"
 
-    def _bins(self, ground: Ground) -> Ints:
+    def _bins(self, ground: FitContext) -> Ints:
         """Return how many bins each column has, the one for gaps not counted, (columns,)."""
         if self.step.strategy == "median":
             return np.full(ground.columns.width, QUANTILE_BINS)
@@ -168,17 +168,18 @@ class BoundedCounts(InRanges):
             )
         return found
 
-    def sensitivity(self, ground: Ground) -> float:
+    def sensitivity(self, ground: FitContext) -> float:
         """√d."""
         return math.sqrt(ground.columns.width)
 
-    def numbers(self, ground: Ground) -> int:
+    def numbers(self, ground: FitContext) -> int:
         """All bins."""
         return int((1 + self._bins(ground)).sum())
 
-    def whole(self, ground: Ground, rows: PreparedRows) -> Ints:
+    def whole(self, ground: FitContext, rows: PreparedRows) -> Ints:
         """Count cells by bins."""
-        bins, half = self._bins(ground), ranges_of(self.step, ground.columns)[1]
+        bins = self._bins(ground)
+        half = ranges_of(self.step, ground.columns)[1]
         starts = np.concatenate([[0], np.cumsum(1 + bins)])
         total = np.zeros(int(starts[-1]), np.int64)
         for cells, there in self.cells(ground, rows):
@@ -187,10 +188,11 @@ class BoundedCounts(InRanges):
             total += np.bincount((starts[:-1] + np.where(there, place, bins)).ravel(), minlength=len(total))
         return total
 
-    def learn(self, ground: Ground, fit: Fit, total: Floats, spread: float) -> None:
+    def learn(self, ground: FitContext, fit: StepFit, total: Floats, spread: float) -> None:
         """Find the middle of each column's counts, or the largest."""
         middle, half = ranges_of(self.step, ground.columns)
-        values, gaps = np.zeros(len(middle)), np.zeros(len(middle))
+        values = np.zeros(len(middle))
+        gaps = np.zeros(len(middle))
         edges = np.cumsum(1 + self._bins(ground))[:-1]
         for at, counts in enumerate(np.split(total, edges)):
             gaps[at], low = counts[-1], middle[at] - half[at]
@@ -213,7 +215,7 @@ def middle_of(counts: Floats, spread: float) -> float:
     return (at + min(max(inside, 0.0), 1.0)) / len(counts)
 
 
-def _keep(fit: Fit, values: Floats, gaps: Floats, least: float) -> None:
+def _keep(fit: StepFit, values: Floats, gaps: Floats, least: float) -> None:
     fit.put(kept=np.arange(len(values), dtype=np.int64), value=values, gaps=(gaps > least).astype(np.uint8))
 
 
@@ -221,20 +223,20 @@ DEPTH_BINS, DEPTH_OCTAVES = 128, 32
 """Depths of rows are counted by quarters of an octave, from 1 on."""
 
 
-class BoundedDepth(BoundedLearning):
+class BoundedDepth(FittedByBoundedSums):
     """The median depth of rows: a row adds 1 to one bin."""
 
     kind: ClassVar[SumKind] = "bins"
 
-    def sensitivity(self, ground: Ground) -> float:
+    def sensitivity(self, ground: FitContext) -> float:
         """One."""
         return 1.0
 
-    def numbers(self, ground: Ground) -> int:
+    def numbers(self, ground: FitContext) -> int:
         """The bins."""
         return DEPTH_BINS
 
-    def whole(self, ground: Ground, rows: PreparedRows) -> Ints:
+    def whole(self, ground: FitContext, rows: PreparedRows) -> Ints:
         """Count rows by the logarithm of their depth."""
         total = np.zeros(DEPTH_BINS, np.int64)
         for block in rows.blocks():
@@ -243,26 +245,26 @@ class BoundedDepth(BoundedLearning):
             total += np.bincount(np.minimum(place, DEPTH_BINS - 1).astype(np.int64), minlength=DEPTH_BINS)
         return total
 
-    def learn(self, ground: Ground, fit: Fit, total: Floats, spread: float) -> None:
+    def learn(self, ground: FitContext, fit: StepFit, total: Floats, spread: float) -> None:
         """Find the middle."""
         fit.put(depth=np.array([2.0 ** (DEPTH_OCTAVES * middle_of(total, spread))]))
 
 
-class BoundedVariances(BoundedLearning):
+class BoundedVariances(FittedByBoundedSums):
     """Variances of columns: a row, shortened and divided by ``clip``, adds 1 to the count, u and u² (both |·| ≤ 1)."""
 
     kind: ClassVar[SumKind] = "moments"
 
-    def sensitivity(self, ground: Ground) -> float:
+    def sensitivity(self, ground: FitContext) -> float:
         """√3, in units of `SQUARE`."""
         return float(SQUARE * math.sqrt(3))
 
-    def numbers(self, ground: Ground) -> int:
+    def numbers(self, ground: FitContext) -> int:
         """Rows, sums and squares; none where all columns are kept."""
         width = ground.columns.width
-        return 1 + 2 * width if width > self.step.count else 0
+        return 1 + 2 * width if width > self.step.n_columns else 0
 
-    def whole(self, ground: Ground, rows: PreparedRows) -> Ints:
+    def whole(self, ground: FitContext, rows: PreparedRows) -> Ints:
         """Add up rows, columns and squares."""
         total = np.zeros((2, ground.columns.width), np.int64)
         for block in rows.blocks():
@@ -270,14 +272,14 @@ class BoundedVariances(BoundedLearning):
             total += [ONE * summed(u), summed(u * u)]
         return np.concatenate([[SQUARE * len(rows)], *total])
 
-    def learn(self, ground: Ground, fit: Fit, total: Floats, spread: float) -> None:
+    def learn(self, ground: FitContext, fit: StepFit, total: Floats, spread: float) -> None:
         """Keep the columns that vary most."""
         first, second = total[1:].reshape(2, -1) / max(total[0], 2 * spread, SQUARE)
-        order = np.argsort(first**2 - second, kind="stable")[: self.step.count]
+        order = np.argsort(first**2 - second, kind="stable")[: self.step.n_columns]
         fit.put(kept=np.sort(order).astype(np.int64))
 
 
-class BoundedPCA(BoundedLearning):
+class BoundedPCA(FittedByBoundedSums):
     """The covariance of rows that are shortened to ``clip``: a row adds (w₀, w₁u, w₂uuᵀ), |u| ≤ 1 and |w| = 1."""
 
     kind: ClassVar[SumKind] = "products"
@@ -287,11 +289,11 @@ class BoundedPCA(BoundedLearning):
         round(0.81 * 2**8),
     )
 
-    def sensitivity(self, ground: Ground) -> float:
+    def sensitivity(self, ground: FitContext) -> float:
         """About one, in units of `SQUARE` · 2⁸."""
         return math.sqrt(sum((weight << (at * BITS)) ** 2 for at, weight in enumerate(self.WEIGHTS)))
 
-    def numbers(self, ground: Ground) -> int:
+    def numbers(self, ground: FitContext) -> int:
         """Rows, sums, and the upper triangle of products."""
         width = ground.columns.width
         if width > self.step.exact_columns:
@@ -301,27 +303,33 @@ class BoundedPCA(BoundedLearning):
             )
         return 1 + width + width * (width + 1) // 2
 
-    def whole(self, ground: Ground, rows: PreparedRows) -> Ints:
+    def whole(self, ground: FitContext, rows: PreparedRows) -> Ints:
         """Add up rows, columns and products."""
         width = ground.columns.width
-        first, second = np.zeros(width, np.int64), np.zeros((width, width), np.int64)
+        first = np.zeros(width, np.int64)
+        second = np.zeros((width, width), np.int64)
         for block in rows.blocks():
             u = in_whole_numbers(as_dense(block), self.step.clip)
-            first, second = first + summed(u), second + products(u, u)
+            first = first + summed(u)
+            second = second + products(u, u)
         w = self.WEIGHTS
         return np.concatenate([[len(rows) * w[0]], first * w[1], second[np.triu_indices(width)] * w[2]])
 
-    def learn(self, ground: Ground, fit: Fit, total: Floats, spread: float) -> None:
+    def learn(self, ground: FitContext, fit: StepFit, total: Floats, spread: float) -> None:
         """Take the leading directions of the covariance."""
-        width, clip, w = ground.columns.width, self.step.clip, self.WEIGHTS
+        width = ground.columns.width
+        clip = self.step.clip
+        w = self.WEIGHTS
         n = max(total[0] / w[0], 2 * spread / w[0], 1.0)
         mean = total[1 : 1 + width] * (clip / ONE / w[1] / n)
         mean *= min(1.0, clip / max(float(np.linalg.norm(mean)), 1e-300))
-        square, upper = np.zeros((width, width)), np.triu_indices(width)
+        square = np.zeros((width, width))
+        upper = np.triu_indices(width)
         square[upper] = total[1 + width :] * (clip**2 / SQUARE / w[2] / n)
         covariance = square + np.triu(square, 1).T - np.outer(mean, mean)
         values, vectors = np.linalg.eigh(covariance)
-        count = min(self.step.components, width)
-        components, variances = vectors[:, ::-1][:, :count], values[::-1][:count]
+        count = min(self.step.n_components, width)
+        components = vectors[:, ::-1][:, :count]
+        variances = values[::-1][:count]
         signs = np.sign(components[np.abs(components).argmax(axis=0), np.arange(count)])
         fit.put(mean=mean, components=components * signs, variances=np.maximum(variances, 0.0))

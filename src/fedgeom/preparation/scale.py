@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from fedgeom.arrays import Words
 from fedgeom.federation.settings import POSITIVE
-from fedgeom.federation.steps import Block, Columns, Fit, Ground, PreparedRows, Step, SumKind
-from fedgeom.preparation.numbers import DEEP, as_dense, column_sums, from_deep, to_deep
+from fedgeom.federation.steps import Block, Columns, FitContext, PreparedRows, Step, StepFit, SumKind
 from fedgeom.preparation.private_steps import BoundedScale, need, read_ranges
+from fedgeom.preparation.quantiles import DEEP, as_dense, column_sums, from_deep, to_deep
 
 CONSTANT = 1e-10
 """A column whose deviation is a smaller share of its size is constant; it is left out."""
@@ -27,7 +27,7 @@ class Scale(Step):
 
     name: ClassVar[str] = "scale"
     makes_reals: ClassVar[bool] = True
-    limit: Annotated[float, POSITIVE] | None = None
+    max_value: Annotated[float, POSITIVE] | None = None
     """Numbers farther from 0, in deviations, are moved to here, as `scanpy.pp.scale` does with max_value."""
 
     ranges: Any = None
@@ -47,11 +47,11 @@ class Scale(Step):
         """Return rows, sums of columns and of their sizes, then squares about the mean."""
         return ("moments", "moments")
 
-    def length(self, ground: Ground, fit: Fit) -> int:
+    def length(self, ground: FitContext, fit: StepFit) -> int:
         """Return how many words the next sum has."""
         return DEEP * (1 + 2 * ground.columns.width if fit.taken == 0 else ground.columns.width)
 
-    def summand(self, ground: Ground, fit: Fit, rows: PreparedRows) -> npt.NDArray[Any]:
+    def summand(self, ground: FitContext, fit: StepFit, rows: PreparedRows) -> npt.NDArray[Any]:
         """Add up the columns, or their squares about the joint mean."""
         total, size = np.zeros((2, ground.columns.width))
         if fit.taken == 0:
@@ -59,13 +59,14 @@ class Scale(Step):
                 total += column_sums(block)
                 size += column_sums(abs(block))
             return to_deep(np.concatenate([[len(rows)], total, size]), sites=ground.sites)
-        mean, unit = fit.get("mean"), fit.get("unit")
+        mean = fit.get("mean")
+        unit = fit.get("unit")
         for block in rows.blocks():
             away = (as_dense(block).astype(np.float64) - mean) / unit
             total += np.einsum("ij,ij->j", away, away)
         return to_deep(total, sites=ground.sites)
 
-    def take(self, ground: Ground, fit: Fit, total: Words) -> None:
+    def take(self, ground: FitContext, fit: StepFit, total: Words) -> None:
         """Take the joint means, then the joint deviations."""
         values = from_deep(total)
         if fit.taken == 0:
@@ -80,18 +81,18 @@ class Scale(Step):
         fit.put(kept=kept.astype(np.int64), mean=fit.get("mean")[kept], deviation=deviation[kept])
         fit.drop("rows", "unit")
 
-    def transform(self, ground: Ground, fit: Fit, block: Block) -> Block:
+    def transform(self, ground: FitContext, fit: StepFit, block: Block) -> Block:
         """Return a block on the joint scale."""
         kept = fit.get("kept")
         some = block if len(kept) == block.shape[1] else block[:, kept]
         rows = as_dense(some)
         found = (rows - fit.get("mean").astype(rows.dtype)) / fit.get("deviation").astype(rows.dtype)
-        return found if self.limit is None else np.clip(found, -self.limit, self.limit)
+        return found if self.max_value is None else np.clip(found, -self.max_value, self.max_value)
 
-    def output(self, ground: Ground, fit: Fit) -> Columns:
+    def output(self, ground: FitContext, fit: StepFit) -> Columns:
         """Return the columns that vary."""
         return ground.columns.kept(fit.get("kept").astype(np.intp))
 
-    def output_bytes(self, ground: Ground, fit: Fit, rows: int, came: int) -> int:
+    def output_bytes(self, ground: FitContext, fit: StepFit, rows: int, came: int) -> int:
         """Return the size of dense rows."""
         return 8 * rows * len(fit.get("kept"))

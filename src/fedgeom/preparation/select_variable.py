@@ -14,10 +14,10 @@ from fedgeom.data.tables import is_sparse
 from fedgeom.data.validation import Finding
 from fedgeom.errors import InputError
 from fedgeom.federation.settings import POSITIVE, Between
-from fedgeom.federation.steps import Block, Columns, Fit, Ground, PreparedRows, Step, SumKind
+from fedgeom.federation.steps import Block, Columns, FitContext, PreparedRows, Step, StepFit, SumKind
 from fedgeom.preparation.log_counts import no_counts
-from fedgeom.preparation.numbers import DEEP, as_dense, column_sums, from_deep, square_sums, to_deep
 from fedgeom.preparation.private_steps import BoundedVariances, need
+from fedgeom.preparation.quantiles import DEEP, as_dense, column_sums, from_deep, square_sums, to_deep
 
 CELL = 0.2
 """A cell of the tree has at most this share of the points that one regression looks at."""
@@ -60,7 +60,8 @@ def _local(x: Floats, y: Floats, at: float, near: int) -> tuple[float, float]:
 def loess(x: Floats, y: Floats, span: float = 0.3) -> Floats:
     """Return the smoothed y at each x; both (points,), f8."""
     order = np.argsort(x, kind="stable")
-    xs, ys = x[order], y[order]
+    xs = x[order]
+    ys = y[order]
     near = max(3, int(np.floor(len(x) * span)))
     corners = _corners(xs, max(1, int(np.floor(len(x) * span * CELL))))
     values, slopes = np.array([_local(xs, ys, float(at), min(near, len(xs))) for at in corners]).T
@@ -129,7 +130,7 @@ class SelectVariable(Step):
     """
 
     name: ClassVar[str] = "select-variable"
-    count: Annotated[int, Between(1, 100_000)] = 2000
+    n_columns: Annotated[int, Between(1, 100_000)] = 2000
     """How many columns are kept."""
     flavor: Literal["seurat", "seurat-v3", "sites", "variance"] = "seurat"
     """By which rule. "variance": the columns that vary most as they come, whatever their mean."""
@@ -163,36 +164,38 @@ class SelectVariable(Step):
         once: dict[str, tuple[SumKind, ...]] = {"seurat-v3": ("moments", "moments"), "sites": ("ranks",)}
         return once.get(self.flavor, ("moments",))
 
-    def length(self, ground: Ground, fit: Fit) -> int:
+    def length(self, ground: FitContext, fit: StepFit) -> int:
         """Return how many words the next sum has; 0 where all columns are kept."""
         width = ground.columns.width
-        if width <= self.count:
+        if width <= self.n_columns:
             return 0
         if self.flavor == "sites":
             return 2 * width
         return DEEP * ((1 if fit.taken == 0 else 0) + 2 * width)
 
-    def summand(self, ground: Ground, fit: Fit, rows: PreparedRows) -> npt.NDArray[Any]:
+    def summand(self, ground: FitContext, fit: StepFit, rows: PreparedRows) -> npt.NDArray[Any]:
         """Add up columns and squares; or choose columns here."""
         width = ground.columns.width
-        sums, squares = np.zeros(width), np.zeros(width)
+        sums = np.zeros(width)
+        squares = np.zeros(width)
         for block in rows.blocks():
             raw = self.flavor in ("seurat-v3", "variance")
             some = self._clipped(fit, block) if fit.taken else block if raw else _expm1(block)
-            sums, squares = sums + column_sums(some), squares + square_sums(some)
+            sums = sums + column_sums(some)
+            squares = squares + square_sums(some)
         if self.flavor == "sites":
             mean, variance = mean_and_variance(len(rows), sums, squares)
             scores = np.full(width, np.nan)
             there = sums > 0
             if there.any():
                 scores[there] = normalised_dispersions(mean[there], variance[there])
-            chosen = highest(scores, self.count) & there
+            chosen = highest(scores, self.n_columns) & there
             kept = np.rint(DIGITS * np.clip(np.nan_to_num(scores), -1e6, 1e6)).astype(np.int64)
             return np.concatenate([chosen.astype(np.int64), kept])
         head = [[len(rows)]] if fit.taken == 0 else []
         return to_deep(np.concatenate([*head, sums, squares]), sites=ground.sites)
 
-    def _clipped(self, fit: Fit, block: Block) -> Block:
+    def _clipped(self, fit: StepFit, block: Block) -> Block:
         top = fit.get("top")
         if not is_sparse(block):
             return np.minimum(as_dense(block).astype(np.float64), top)
@@ -200,44 +203,48 @@ class SelectVariable(Step):
         found.data = np.minimum(found.data, top[found.indices])
         return found
 
-    def take(self, ground: Ground, fit: Fit, total: Words) -> None:
+    def take(self, ground: FitContext, fit: StepFit, total: Words) -> None:
         """Choose the columns; for "seurat-v3" first where counts are clipped."""
         width = ground.columns.width
         if self.flavor == "sites":
             chosen, scores = total.view(np.int64).reshape(2, width)  # where a column is empty its score is 0
             order = np.lexsort((np.arange(width), -scores, -chosen))
-            fit.put(kept=np.sort(order[: self.count]).astype(np.int64))
+            fit.put(kept=np.sort(order[: self.n_columns]).astype(np.int64))
             return
         values = from_deep(total)
         if fit.taken == 0:
-            n, (sums, squares) = values[0], values[1:].reshape(2, width)
+            n = values[0]
+            sums, squares = values[1:].reshape(2, width)
             mean, variance = mean_and_variance(n, sums, squares)
             if self.flavor in ("seurat", "variance"):
                 plain = self.flavor == "variance"
                 self._keep(fit, variance if plain else normalised_dispersions(mean, variance))
                 return
-            varied, deviation = variance > 0, np.ones(width)
+            varied = variance > 0
+            deviation = np.ones(width)
             curve = loess(np.log10(mean[varied]), np.log10(variance[varied]), self.span)
             deviation[varied] = np.sqrt(10**curve)
             fit.put(rows=np.array([n]), mean=mean, deviation=deviation, top=deviation * np.sqrt(n) + mean)
             return
-        n, mean, deviation = float(fit.get("rows")[0]), fit.get("mean"), fit.get("deviation")
+        n = float(fit.get("rows")[0])
+        mean = fit.get("mean")
+        deviation = fit.get("deviation")
         sums, squares = values.reshape(2, width)
         self._keep(fit, (n * mean**2 + squares - 2 * sums * mean) / (max(n - 1, 1.0) * deviation**2))
         fit.drop("rows", "mean", "deviation", "top")
 
-    def _keep(self, fit: Fit, scores: Floats) -> None:
-        fit.put(kept=np.flatnonzero(highest(scores, self.count)).astype(np.int64))
+    def _keep(self, fit: StepFit, scores: Floats) -> None:
+        fit.put(kept=np.flatnonzero(highest(scores, self.n_columns)).astype(np.int64))
 
-    def transform(self, ground: Ground, fit: Fit, block: Block) -> Block:
+    def transform(self, ground: FitContext, fit: StepFit, block: Block) -> Block:
         """Return the chosen columns of a block."""
         return block[:, fit.get("kept")] if "kept" in fit.arrays else block
 
-    def output(self, ground: Ground, fit: Fit) -> Columns:
+    def output(self, ground: FitContext, fit: StepFit) -> Columns:
         """Return the chosen columns."""
         return ground.columns.kept(fit.get("kept").astype(np.intp)) if "kept" in fit.arrays else ground.columns
 
-    def output_bytes(self, ground: Ground, fit: Fit, rows: int, came: int) -> int:
+    def output_bytes(self, ground: FitContext, fit: StepFit, rows: int, came: int) -> int:
         """Return the share of the size that is kept: chosen columns are not emptier than others by much."""
         return came * self.output(ground, fit).width // max(ground.columns.width, 1)
 

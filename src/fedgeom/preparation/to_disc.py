@@ -11,10 +11,10 @@ import numpy.typing as npt
 from fedgeom.arrays import Words
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.settings import POSITIVE
-from fedgeom.federation.steps import Block, Columns, Fit, Ground, PreparedRows, Step, SumKind
-from fedgeom.geometry.discriminant import discriminant_plane
+from fedgeom.federation.steps import Block, Columns, FitContext, PreparedRows, Step, StepFit, SumKind
+from fedgeom.geometry.gaussians import discriminant_plane
 from fedgeom.geometry.hyperbolic.poincare import exp0
-from fedgeom.preparation.numbers import DEEP, as_dense, column_sums, from_deep, square_sums, to_deep
+from fedgeom.preparation.quantiles import DEEP, as_dense, column_sums, from_deep, square_sums, to_deep
 from fedgeom.protocols.fixed_point import from_fixed, to_fixed
 
 MOST_COLUMNS = 2000
@@ -53,29 +53,37 @@ class ToDisc(Step):
         """All products of so many columns may be added up."""
         return MOST_COLUMNS
 
-    def length(self, ground: Ground, fit: Fit) -> int:
+    def length(self, ground: FitContext, fit: StepFit) -> int:
         """Return how many words the next sum has."""
         width = ground.columns.width
         if not 2 <= width <= MOST_COLUMNS:
             raise ProtocolError(f"a map to the disc takes 2 to {MOST_COLUMNS:,} columns, not {width:,}")
         return DEEP * (1 + 2 * width) if fit.taken == 0 else width * (width + 1)
 
-    def summand(self, ground: Ground, fit: Fit, rows: PreparedRows) -> npt.NDArray[Any]:
+    def summand(self, ground: FitContext, fit: StepFit, rows: PreparedRows) -> npt.NDArray[Any]:
         """Add up columns and squares, then scatter within and between the site's classes."""
-        width, labels = ground.columns.width, rows.labels
+        width = ground.columns.width
+        labels = rows.labels
         words = np.unique(labels[labels != ""]).tolist()
         if fit.taken == 0:
-            sums, squares, at = np.zeros(width), np.zeros(width), 0
+            sums = np.zeros(width)
+            squares = np.zeros(width)
+            at = 0
             for block in rows.blocks():
                 some = as_dense(block)[labels[at : at + block.shape[0]] != ""].astype(np.float64)
-                sums, squares, at = sums + column_sums(some), squares + square_sums(some), at + block.shape[0]
+                sums = sums + column_sums(some)
+                squares = squares + square_sums(some)
+                at = at + block.shape[0]
             return to_deep(np.concatenate([[(labels != "").sum()], sums, squares]), sites=ground.sites)
-        total, firsts = np.zeros((width, width)), {word: np.zeros(width) for word in words}
+        total = np.zeros((width, width))
+        firsts = {word: np.zeros(width) for word in words}
         at = 0
         for block in rows.blocks():
             own = labels[at : at + block.shape[0]]
             Z = self._standard(fit, block)
-            Z, own, at = Z[own != ""], own[own != ""], at + block.shape[0]
+            Z = Z[own != ""]
+            own = own[own != ""]
+            at = at + block.shape[0]
             total += Z.T @ Z
             for word in np.unique(own).tolist():
                 firsts[word] += Z[own == word].sum(axis=0)
@@ -86,10 +94,10 @@ class ToDisc(Step):
         vector = np.concatenate([(total - between)[upper], between[upper]])
         return to_fixed(vector, fraction_bits=int(fit.get("bits")[0]), sites=ground.sites)
 
-    def _standard(self, fit: Fit, block: Block) -> npt.NDArray[np.float64]:
+    def _standard(self, fit: StepFit, block: Block) -> npt.NDArray[np.float64]:
         return np.asarray((as_dense(block).astype(np.float64) - fit.get("mean")) / fit.get("deviation"))
 
-    def take(self, ground: Ground, fit: Fit, total: Words) -> None:
+    def take(self, ground: FitContext, fit: StepFit, total: Words) -> None:
         """Take the joint scale, then the map."""
         width = ground.columns.width
         if fit.taken == 0:
@@ -110,15 +118,15 @@ class ToDisc(Step):
         fit.put(plane=discriminant_plane(matrices[0], matrices[1], self.spread))
         fit.drop("rows", "bits")
 
-    def transform(self, ground: Ground, fit: Fit, block: Block) -> Block:
+    def transform(self, ground: FitContext, fit: StepFit, block: Block) -> Block:
         """Return a block's points of the disc, (rows, 2), f8."""
         c = self.curvature
         return np.asarray(exp0(self._standard(fit, block) @ fit.get("plane") / np.sqrt(c), c=c))
 
-    def output(self, ground: Ground, fit: Fit) -> Columns:
+    def output(self, ground: FitContext, fit: StepFit) -> Columns:
         """Return the two coordinates."""
         return Columns(width=2, names=("disc 1", "disc 2"))
 
-    def output_bytes(self, ground: Ground, fit: Fit, rows: int, came: int) -> int:
+    def output_bytes(self, ground: FitContext, fit: StepFit, rows: int, came: int) -> int:
         """Return the size of the points."""
         return 16 * rows

@@ -69,9 +69,11 @@ def rho_for(epsilon: float, delta: float) -> float:
     >>> epsilon_of([rho], 1e-5) <= 1.0
     True
     """
-    low, high = 0.0, 1e-6
+    low = 0.0
+    high = 1e-6
     while epsilon_of([high], delta) <= epsilon:
-        low, high = high, 2 * high
+        low = high
+        high = 2 * high
     while high - low > 1e-7 * high:
         middle = (low + high) / 2
         low, high = (middle, high) if epsilon_of([middle], delta) <= epsilon else (low, middle)

@@ -58,8 +58,10 @@ class BoundedVector:
             factor = most / length if length > most else 1.0
         else:  # What is no number would pass through shortening and undo the bound; the squares of huge ones are none.
             scaled, factors = _factors(np.nan_to_num(vector)[None, :], bound)
-            vector, factor = scaled[0], float(factors[0, 0])
-        self._vector, self._factor = vector, factor * (2**bits / bound)
+            vector = scaled[0]
+            factor = float(factors[0, 0])
+        self._vector = vector
+        self._factor = factor * (2**bits / bound)
         self.shape, self.length = vector.shape, 2.0**bits
         """The length of a vector of full length, in whole numbers."""
 

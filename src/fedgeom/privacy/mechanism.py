@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedgeom.arrays import Ints
-from fedgeom.crypto.discrete_gaussian import PIECE, Draws, discrete_gaussian
+from fedgeom.crypto.discrete_gaussian import PIECE, GaussianDraws, discrete_gaussian
 from fedgeom.crypto.masks import KeyStream
 from fedgeom.errors import InputError
 from fedgeom.memo import memoize
@@ -85,7 +85,7 @@ def sum_rho(sigma: float, sites: int, sensitivity: float, numbers: int, *, round
 
 
 @dataclass(frozen=True)
-class Grid:
+class NoiseGrid:
     """On what multiples a sum is taken, and the noise there."""
 
     shift: int
@@ -97,7 +97,7 @@ class Grid:
 
 
 @memoize(256)
-def grid_of(sensitivity: float, rho: float, honest: int, numbers: int) -> Grid:
+def grid_of(sensitivity: float, rho: float, honest: int, numbers: int) -> NoiseGrid:
     """Return the coarsest grid on which rounding costs little, and the least noise there that is enough."""
     wanted = sensitivity / math.sqrt(2 * rho * honest)
     for digits in range(DIGITS, MOST_DIGITS + 1):
@@ -106,7 +106,7 @@ def grid_of(sensitivity: float, rho: float, honest: int, numbers: int) -> Grid:
         cut = math.sqrt(numbers) * 2.0**-FRACTION if shift > FRACTION else 0.0
         moved = sensitivity * 2.0**-shift + cut
         if shift <= 0:
-            return Grid(shift, moved, wanted * 2.0**-shift * (1 + 1e-9))
+            return NoiseGrid(shift, moved, wanted * 2.0**-shift * (1 + 1e-9))
         low = moved / math.sqrt(2 * rho * honest)
         high = most = wanted * 2.0**-shift * (1 + COSTS_LITTLE)
         if sum_rho(most, honest, moved, numbers, rounded=True) > rho:
@@ -115,7 +115,7 @@ def grid_of(sensitivity: float, rho: float, honest: int, numbers: int) -> Grid:
             middle = (low + high) / 2
             enough = sum_rho(middle, honest, moved, numbers, rounded=True) <= rho
             low, high = (low, middle) if enough else (middle, high)
-        return Grid(shift, moved, high)
+        return NoiseGrid(shift, moved, high)
     raise InputError(f"{numbers} numbers for a cost of rho = {rho:g} are too many: more of epsilon is needed")
 
 
@@ -133,7 +133,7 @@ class SumNoise:
     """How many numbers there are."""
 
     @property
-    def grid(self) -> Grid:
+    def grid(self) -> NoiseGrid:
         """The multiples on which the sum is taken."""
         return grid_of(self.sensitivity, self.rho, self.honest, self.numbers)
 
@@ -160,8 +160,10 @@ class SumNoise:
         if whole.shape != (self.numbers,) or (isinstance(whole, np.ndarray) and whole.dtype != np.int64):
             raise InputError(f"whole numbers of shape {whole.shape} given; wanted ({self.numbers},)")
         out = np.empty(self.numbers, np.int64) if into is None else into
-        shift, sampler = self.shift, discrete_gaussian(self.sigma)
-        draws, fine = Draws(sampler, stream), FineGrid(whole, shift, narrow=len(sampler.tables) == 1)
+        shift = self.shift
+        sampler = discrete_gaussian(self.sigma)
+        draws = GaussianDraws(sampler, stream)
+        fine = FineGrid(whole, shift, narrow=len(sampler.tables) == 1)
         random = bytearray(2 * PIECE)
         for first in range(0, self.numbers, PIECE):
             last = min(first + PIECE, self.numbers)
@@ -194,7 +196,8 @@ class FineGrid:
     """Numbers with `FRACTION` binary digits behind the point of the grid, as whole ones, piece after piece."""
 
     def __init__(self, whole: Ints | BoundedVector, shift: int, *, narrow: bool):
-        self._whole, self._lost = whole, shift - FRACTION if shift > FRACTION else min(shift, 0)
+        self._whole = whole
+        self._lost = shift - FRACTION if shift > FRACTION else min(shift, 0)
         self._room: npt.NDArray[Any] = np.empty(PIECE, np.int64)
         if isinstance(whole, BoundedVector):
             if narrow and whole.length * 2.0**-self._lost < 2**30:  # half as wide is twice as fast

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from fedgeom.arrays import Floats, Words
 from fedgeom.crypto.tags import WORDS
 from fedgeom.errors import ContractError, ProtocolError, TooFewSitesError
-from fedgeom.federation.coordinator import Sites
+from fedgeom.federation.coordinator import Coordinator
 from fedgeom.federation.holdout import by_group
 from fedgeom.federation.messages import Array
 from fedgeom.federation.method import Method
@@ -26,9 +26,9 @@ from fedgeom.protocols.evaluation import evaluate
 from fedgeom.protocols.fixed_point import RING, from_fixed
 from fedgeom.protocols.join.coordinator import Joined, invite
 from fedgeom.protocols.join.messages import class_floors
-from fedgeom.protocols.noising import sum_noise
-from fedgeom.protocols.preparing import prepare
-from fedgeom.protocols.row_sums import Hidden, row_sums
+from fedgeom.protocols.noise import sum_noise
+from fedgeom.protocols.preparation import prepare
+from fedgeom.protocols.row_sums import MaskedRowSums, row_sums
 from fedgeom.protocols.secure_sum.coordinator import Collected, SumRequest, Total, collect, request_sum, unmask
 from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult, blank_result
 from fedgeom.protocols.secure_sum.rules import LEAST_GROUPS, GroupDraw, GroupSum, bound_of, check_sum, draw_of
@@ -57,7 +57,7 @@ def sums_of(method: Method, shape: Shape) -> Iterator[tuple[int, Sum]]:
             number += step.times + step.spare
 
 
-def join(sites: Sites, method: Method) -> Cohort:
+def join(sites: Coordinator, method: Method) -> Cohort:
     """Bring the sites together on a method's terms; those that fail to answer stay outside.
 
     The method's plan says which secure sums there will be (`Method.plan`). Where the terms prepare
@@ -96,12 +96,17 @@ class Cohort:
     """The sites of a run after joining."""
 
     def __init__(self, joined: Joined, planned: Sequence[str], min_sites: int = 2, settings: Any = None):
-        self.joined, self.sites, self.min_sites, self.settings = joined, joined.sites, min_sites, settings
+        self.joined = joined
+        self.sites = joined.sites
+        self.min_sites = min_sites
+        self.settings = settings
         self.left: tuple[str, ...] = joined.names
         """The sites that are still there; every sum over all of them leaves out those that were lost in it."""
         self.missed_sums: set[str] = set()
         """The sites whose numbers are missing in some sum that they were asked for."""
-        self._planned, self._next, self._bound = list(planned), 0, bound_of(settings)
+        self._planned = list(planned)
+        self._next = 0
+        self._bound = bound_of(settings)
         self.classes: tuple[str, ...] | None = None
         """The classes of the run, once they are agreed on."""
         self._shape: Shape | None = None
@@ -269,7 +274,7 @@ class Cohort:
         attempts: int,
         layout: Callable[[tuple[str, ...]], Mapping[str, tuple[int, int]]],
         columns: int,
-    ) -> Hidden:
+    ) -> MaskedRowSums:
         """Add up the sites' matrices so that each site learns its own rows of the sum (see `row_sums`)."""
         kind = ask(self.left[0], self.left).kind
         return row_sums(
@@ -292,7 +297,8 @@ class SiteGroups:
     """The groups of a run: who is in which, and which are still summed."""
 
     def __init__(self, cohort: Cohort, draw: GroupDraw):
-        self.cohort, self.sites = cohort, cohort.sites
+        self.cohort = cohort
+        self.sites = cohort.sites
         keys = cohort.joined.keys
         draw.check_sizes(len(cohort.names), max(keys[name].min_cohort for name in cohort.names))
         self.all = draw.groups(cohort.names, self.sites.seed, cohort.joined.seed)
@@ -328,7 +334,8 @@ class SiteGroups:
         """Return who of a group can be summed: nobody where it was dropped, or is now, as too few are left."""
         if number in self.dropped:
             return ()
-        keys, group = self.cohort.joined.keys, self.all[number]
+        keys = self.cohort.joined.keys
+        group = self.all[number]
         there = tuple(name for name in group if name in living)
         gone = sorted(set(group) - set(there))
         wanted = max([keys[name].min_cohort for name in there], default=1)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from fedgeom.arrays import Floats, Ints
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import ProtocolError, TooFewSitesError
-from fedgeom.federation.coordinator import Sites
+from fedgeom.federation.coordinator import Coordinator
 from fedgeom.federation.holdout import by_group
 from fedgeom.federation.messages import Array
 from fedgeom.federation.model import Model
@@ -127,7 +127,8 @@ class Counts:
     @classmethod
     def read(cls, values: Ints, classes: int) -> Counts:
         """Read a vector of counts."""
-        first, size = 2 + classes, _block(classes)
+        first = 2 + classes
+        size = _block(classes)
         blocks = [values[first + at * size : first + (at + 1) * size] for at in range(len(MODELS))]
         models = {name: Tally.read(block, classes) for name, block in zip(MODELS, blocks, strict=True)}
         if len(values) == counts_length(classes, grouped=True):
@@ -262,17 +263,21 @@ def train_baseline(X: Floats, words: npt.NDArray[np.str_]) -> Baseline:
     if len(X) > most:
         rows = np.sort(np.random.default_rng(0).permutation(len(X))[:most])
         rows = np.union1d(rows, np.unique(words, return_index=True)[1])  # no class is left out
-        X, words = X[rows], words[rows]
-    centre, spread = X.mean(axis=0), X.std(axis=0)
+        X = X[rows]
+        words = words[rows]
+    centre = X.mean(axis=0)
+    spread = X.std(axis=0)
     spread = np.where(spread > 0, spread, 1.0)
     from sklearn.linear_model import LogisticRegression  # scikit-learn: 2 s
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it may stop before the optimum: the effort is bounded
         fitted = LogisticRegression(max_iter=MOST_STEPS).fit((X - centre) / spread, words)
-    slopes, starts = fitted.coef_.T / spread[:, None], fitted.intercept_
+    slopes = fitted.coef_.T / spread[:, None]
+    starts = fitted.intercept_
     if len(names) == 2:  # scikit-learn has the log-odds of the second class
-        slopes, starts = np.column_stack([np.zeros(len(slopes)), slopes]), np.array([0.0, starts[0]])
+        slopes = np.column_stack([np.zeros(len(slopes)), slopes])
+        starts = np.array([0.0, starts[0]])
     return Baseline(names, np.vstack([starts - centre @ slopes, slopes]))
 
 
@@ -284,7 +289,7 @@ class EvaluationMemory(msgspec.Struct, kw_only=True):
     classes: int = 0
 
 
-class Evaluating(Part[EvaluationMemory]):
+class EvaluationPart(Part[EvaluationMemory]):
     """Counts how often models are right on the rows kept aside."""
 
     name: ClassVar[str] = "evaluation"
@@ -292,7 +297,8 @@ class Evaluating(Part[EvaluationMemory]):
     @answers(SumEvaluation)
     def count(self, ask: SumEvaluation) -> Any:
         """Add this site's counts to the secure sum."""
-        site, memory = self.site, self.memory
+        site = self.site
+        memory = self.memory
         file = site.model_file()
         if not file:
             raise ProtocolError("the model was to be tested before the site had one")
@@ -311,7 +317,8 @@ class Evaluating(Part[EvaluationMemory]):
         site: Any = self.site
         file = site.joint_file()
         joint = site.handed.read(file) if file else None
-        train, aside = self._labelled(site.data), self._labelled(site.aside)
+        train = self._labelled(site.data)
+        aside = self._labelled(site.aside)
         return count_rows(train, aside, own, joint, site.class_numbers(own), grouped=self._grouped)
 
     @property
@@ -347,7 +354,8 @@ def count_rows(
 
     ``train`` and ``aside`` have labels in the site's words only; ``numbers`` gives the joint class of each.
     """
-    classes, words = own.joint_classes, aside.y.astype(str)
+    classes = own.joint_classes
+    words = aside.y.astype(str)
     here = class_numbers(train.y.astype(str), numbers, classes)
     trained = np.bincount(here, minlength=classes + 1).astype(np.int64)
     models = {name: Tally.blank(classes, grouped=grouped) for name in MODELS}
@@ -365,7 +373,8 @@ def count_rows(
 def _said_by(
     model: Model, aside: SiteData, words: npt.NDArray[np.str_], true: Ints, groups: npt.NDArray[Any] | None
 ) -> Tally:
-    classes, said = model.joint_classes, model.predict(aside.X).astype(str)
+    classes = model.joint_classes
+    said = model.predict(aside.X).astype(str)
     given = class_numbers(said, model.answer_numbers(), classes)
     chances: Floats | None = None
     if classes == 2 == len(model.classes_) and hasattr(model, "predict_proba"):
@@ -383,7 +392,8 @@ def _said_alone(
     groups: npt.NDArray[Any] | None,
 ) -> Tally:
     alone = train_baseline(train.X, train.y.astype(str))
-    chances, said = alone.predict_proba(aside.X), alone.predict(aside.X)
+    chances = alone.predict_proba(aside.X)
+    said = alone.predict(aside.X)
     by_class = np.zeros((len(aside), classes + 1))
     np.add.at(by_class.T, class_numbers(np.array(alone.names, np.str_), numbers, classes), chances.T)
     given = class_numbers(said, numbers, classes)
@@ -393,10 +403,10 @@ def _said_alone(
 NOT_TESTED = "the model was not tested on the rows that the sites kept aside"
 
 
-class Summing(Protocol):
+class EvaluationCohort(Protocol):
     """What testing needs of the cohort."""
 
-    sites: Sites
+    sites: Coordinator
     left: tuple[str, ...]
     missed_sums: set[str]
     settings: Any
@@ -421,7 +431,7 @@ class EvaluateModel(Steps):
         yield Sum(SumEvaluation(classes=self.classes), length)
 
 
-def evaluate(cohort: Summing, grouped: bool, model: Any) -> None:
+def evaluate(cohort: EvaluationCohort, grouped: bool, model: Any) -> None:
     """Add up what the sites count; where that cannot be done, the run has its model all the same, and a warning."""
     sites = cohort.sites
     # A site that missed a sum stays away from later ones: strict policies refuse sums that differ by a few sites.

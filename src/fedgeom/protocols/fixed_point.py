@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from fedgeom.arrays import Floats, Words
-from fedgeom.crypto.masks import Ring
+from fedgeom.crypto.masks import Ring, expand
 from fedgeom.errors import InputError
 from fedgeom.federation.messages import roomy_words
 
@@ -26,9 +27,11 @@ def to_fixed(values: npt.ArrayLike, *, fraction_bits: int, sites: int, largest: 
     values (…), real numbers; returns the same shape, u8.
     """
     numbers = np.asarray(values).ravel()
-    bound, scale = 2.0 ** (62 - fraction_bits) / max(sites, 1), 2.0**fraction_bits
+    bound = 2.0 ** (62 - fraction_bits) / max(sites, 1)
+    scale = 2.0**fraction_bits
     fixed = roomy_words(len(numbers))
-    whole, room = fixed.view(np.int64), np.empty(min(_PIECE, len(numbers)))
+    whole = fixed.view(np.int64)
+    room = np.empty(min(_PIECE, len(numbers)))
     for start in range(0, len(numbers), _PIECE):
         given = numbers[start : start + _PIECE]
         with np.errstate(over="ignore"):  # what is infinite then is refused, or cut off
@@ -85,7 +88,7 @@ def from_wide(vector: Words) -> npt.NDArray[np.float64]:
 def fixed_sum(
     vectors: npt.ArrayLike, weights: npt.ArrayLike | None = None, *, fraction_bits: int
 ) -> npt.NDArray[np.float64]:
-    """Return Σ weight·vector, rounded site by site exactly as a secure sum rounds it; for plain twins.
+    """Return Σ weight·vector, rounded site by site exactly as a secure sum rounds it.
 
     vectors (sites, length), weights (sites,); returns (length,), f8.
     """
@@ -142,7 +145,9 @@ class Packing:
         """
         if not 0 <= share <= 1 + SLACK:
             raise InputError(f"a share of {share} of the sum given; wanted one from 0 to 1")
-        count, limit, cut = self.length(len(numbers)), self.limit(sites), 0
+        count = self.length(len(numbers))
+        limit = self.limit(sites)
+        cut = 0
         words = np.zeros(count, np.int64)
         for place in range(self.per_word):
             for start in range(0, count, _PIECE):
@@ -165,10 +170,48 @@ class Packing:
 
         words (length(numbers),), u8; returns (numbers,), f8.
         """
-        rest, found = words.view(np.int64).copy(), np.empty((self.per_word, len(words)))
+        rest = words.view(np.int64).copy()
+        found = np.empty((self.per_word, len(words)))
         spare = 64 - self.bits
         for place in range(self.per_word):
             lowest = (rest << spare) >> spare  # the lowest bits, with their sign
             found[place] = lowest
             rest = (rest - lowest) >> self.bits
         return found.ravel()[:numbers] / 2.0**self.fraction_bits
+
+
+MODULUS = 2**61 - 1
+"""A Mersenne prime, so that a random element is almost never 0 and masks are never skipped."""
+
+
+MAXIMUM_RING = Ring(MODULUS)
+
+
+def write_levels(reached: Sequence[tuple[int, int]], key: bytes) -> Words:
+    """Encode pairs (level, number of levels); level 0 means none is reached.
+
+    The random elements come from ``key``, which never leaves the site: whoever knew them could tell
+    from the sum which sites reached a level.
+    """
+    vector = expand(key, MAXIMUM_RING, sum(levels for _, levels in reached))
+    at = 0
+    for level, levels in reached:
+        if not 0 <= level <= levels:
+            raise InputError(f"level {level} of {levels} was given; wanted 0 … {levels}")
+        vector[at + level : at + levels] = 0
+        at += levels
+    return vector
+
+
+def read_levels(total: Words, levels: Sequence[int]) -> list[int]:
+    """Return the highest level that any site reached, for each of the encoded numbers.
+
+    total (sum of the levels,), u8.
+    """
+    found = []
+    at = 0
+    for count in levels:
+        nonzero = np.flatnonzero(total[at : at + count])
+        found.append(int(nonzero[-1]) + 1 if nonzero.size else 0)
+        at += count
+    return found

@@ -88,13 +88,13 @@ def read_model(kind: type[M], data: bytes) -> M:
     return found
 
 
-class HandedMemory(msgspec.Struct, kw_only=True):
+class DeliveryMemory(msgspec.Struct, kw_only=True):
     """What a site remembers: the model file that it was given."""
 
     model: bytes = b""
 
 
-class HandedModel(Part[HandedMemory], Generic[M]):
+class DeliveredModel(Part[DeliveryMemory], Generic[M]):
     """Keeps the joint model."""
 
     name: ClassVar[str] = "handed"

@@ -135,7 +135,8 @@ class LabelNames(SummingPart[NamesMemory]):
 
     def own_counts(self) -> dict[str, int]:
         """Return how many rows the site has of each of its own label names."""
-        read, data = getattr(self.site, "label_counts", None), self.site.data
+        read = getattr(self.site, "label_counts", None)
+        data = self.site.data
         if read is None and data.y.dtype.kind == "U" and data.has_label.all():
             return data.class_counts()  # counted once for all who ask
         return dict(read()) if read else dict(Counter(data.y.astype(str).tolist()))
@@ -161,7 +162,8 @@ class LabelNames(SummingPart[NamesMemory]):
     @answers(SealNames)
     def seal_names(self, ask: SealNames) -> SealedNames:
         """Seal the site's names for the other sites."""
-        memory, site = self.memory, self.site
+        memory = self.memory
+        site = self.site
         self._check_wanted()
         self.joining.open_letters(ask.participants, ask.letters)
         if not memory.sealed:
@@ -187,7 +189,9 @@ class LabelNames(SummingPart[NamesMemory]):
     def _open(self, lists: Mapping[str, bytes]) -> tuple[str, ...]:
         """Open all lists and merge them, once: the unions of a few would tell whose names are whose."""
         self._check_wanted()
-        memory, site, key = self.memory, self.site, self.joining.shared_secret(b"names")
+        memory = self.memory
+        site = self.site
+        key = self.joining.shared_secret(b"names")
         if site.name not in lists or not set(lists) <= set(self.joining.memory.order):
             raise ProtocolError("the lists of names are not those of members with this site among them")
         self.joining.check_many_enough(lists)
@@ -208,7 +212,8 @@ class LabelNames(SummingPart[NamesMemory]):
     def count_names(self, ask: CountNames) -> Contribution:
         """Add to the secure sum which names there are here, and how many rows of each."""
         names, places = self._places(ask.lists, ask.slots)
-        counts, vector = self.own_counts(), np.zeros(2 * ask.slots, np.int64)
+        counts = self.own_counts()
+        vector = np.zeros(2 * ask.slots, np.int64)
         vector[places] = [name in counts for name in names]
         vector[ask.slots + places] = [counts.get(name, 0) for name in names]
         return self.contribute(ask, vector)
@@ -230,7 +235,8 @@ class LabelNames(SummingPart[NamesMemory]):
         """Check the counts and keep the names that enough sites and rows have; the others stay out of every sum."""
         self._check_wanted()
         self.site.sums.check_result(ask.result, CountNames)
-        memory, counts = self.memory, ask.result.counts()
+        memory = self.memory
+        counts = ask.result.counts()
         slots = len(counts) // 2
         given = self.joining.memory.terms.get("classes")
         lists = hash_names(tuple(map(str, given))) if isinstance(given, tuple) else memory.opened
@@ -297,13 +303,15 @@ def _agreed_names(cohort: Cohort, given: Sequence[str] | None) -> tuple[str, ...
     if cohort.class_floors == (1, 1):
         return tuple(given) if given else _union(cohort)
     if given:
-        lists, slots = hash_names(given), slots_for(given)
+        lists = hash_names(given)
+        slots = slots_for(given)
     else:
         sealed = _seal(cohort)
         held = cohort.sites.ask(HoldNames(sealed=sealed), of=sealed, expect=NamesHeld)
         held.need(cohort.min_sites, "that they have the label names")
         cohort.lost_since(held)
-        lists, slots = hash_lists(sealed), max(answer.slots for answer in held.values())
+        lists = hash_lists(sealed)
+        slots = max(answer.slots for answer in held.values())
     result = cohort.sum_checked(CountNames(lists=lists, slots=slots), length=2 * slots)
     kept = cohort.sites.ask(KeepNames(result=result), of=cohort.left, expect=Vocabulary)
     names = _same(cohort, kept)

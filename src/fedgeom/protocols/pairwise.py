@@ -17,13 +17,13 @@ from fedgeom.crypto.bfv import (
     MOST_PRIMES,
     PLAIN_BITS,
     Helper,
-    Owner,
+    KeyHolder,
     flood_bits,
 )
 from fedgeom.crypto.keys import fingerprint, seal, shared_key, unseal
 from fedgeom.errors import ProtocolError
-from fedgeom.protocols.hamming.bits import Letter, read, write
-from fedgeom.protocols.join.site import Joining
+from fedgeom.protocols.hamming.bits import PairMessage, read, write
+from fedgeom.protocols.join.site import JoinPart
 
 
 def asks_first(one: str, other: str) -> bool:
@@ -45,7 +45,7 @@ def deliver(sent: Mapping[str, Mapping[str, bytes]], alive: Iterable[str]) -> di
 
 
 def seal_for(
-    joining: Joining, partner: str, purpose: bytes, number: int, text: bytes, *, repeatable: bool = False
+    joining: JoinPart, partner: str, purpose: bytes, number: int, text: bytes, *, repeatable: bool = False
 ) -> bytes:
     """Seal the ``number``-th letter of this site to a partner; a ``repeatable`` one is the same each time."""
     if not joining.site.masked:
@@ -54,7 +54,7 @@ def seal_for(
     return seal(key, text, envelope, repeatable=repeatable)
 
 
-def open_from(joining: Joining, partner: str, purpose: bytes, number: int, letter: bytes) -> bytes:
+def open_from(joining: JoinPart, partner: str, purpose: bytes, number: int, letter: bytes) -> bytes:
     """Open the ``number``-th letter from a partner; a letter out of order does not open."""
     if not joining.site.masked:
         return letter
@@ -62,9 +62,10 @@ def open_from(joining: Joining, partner: str, purpose: bytes, number: int, lette
     return unseal(key, letter, envelope, sender=partner)
 
 
-def _key(joining: Joining, sender: str, recipient: str, purpose: bytes, number: int) -> tuple[bytes, bytes]:
+def _key(joining: JoinPart, sender: str, recipient: str, purpose: bytes, number: int) -> tuple[bytes, bytes]:
     """Return the key of a letter, and what the letter is bound to."""
-    memory, site = joining.memory, joining.site
+    memory = joining.memory
+    site = joining.site
     partner = recipient if sender == site.name else sender
     if partner not in memory.cohort or partner == site.name:
         raise ProtocolError(f"{partner!r} is not a partner of this site")
@@ -80,7 +81,7 @@ MODULUS = 1 << PLAIN_BITS
 _LAST = np.array([DEGREE - 1], np.intp)
 
 
-class Asked(NamedTuple):
+class AskerState(NamedTuple):
     """What the asker has after its first turn."""
 
     secret: bytes
@@ -88,7 +89,7 @@ class Asked(NamedTuple):
     letter: bytes
 
 
-class Helped(NamedTuple):
+class HelperState(NamedTuple):
     """What the helper has after its only turn."""
 
     letter: bytes
@@ -96,14 +97,14 @@ class Helped(NamedTuple):
     """For the coordinator."""
 
 
-class Ciphertexts(Letter, frozen=True, tag="inner.ciphertexts"):
+class EncryptedVector(PairMessage, frozen=True, tag="inner.ciphertexts"):
     """The asker's public key and encrypted vector."""
 
     public: bytes
     numbers: bytes
 
 
-class Answer(Letter, frozen=True, tag="inner.answer"):
+class Answer(PairMessage, frozen=True, tag="inner.answer"):
     """A closed sum of products: c0 at the place of the inner product, and all of c1."""
 
     first: bytes
@@ -151,32 +152,34 @@ def letter_bytes(length: int, answers: int) -> tuple[int, int]:
     return 8 * first + 200, 8 * (DEGREE + 1) + 200
 
 
-def begin(mine: Ints, answers: int) -> Asked:
+def begin(mine: Ints, answers: int) -> AskerState:
     """Encrypt the asker's vector under a new key; the same letter serves all partners of one round."""
-    owner = Owner(primes=primes_for(len(mine), answers))
+    owner = KeyHolder(primes=primes_for(len(mine), answers))
     numbers = [owner.encrypt(piece).astype("<u8").tobytes() for piece in _polynomials(mine, free=0)]
     public = owner.public().astype("<u8").tobytes()
-    return Asked(owner.secret, write(Ciphertexts(public, b"".join(numbers))))
+    return AskerState(owner.secret, write(EncryptedVector(public, b"".join(numbers))))
 
 
-def respond(mine: Ints, answers: int, letter: bytes) -> Helped:
+def respond(mine: Ints, answers: int, letter: bytes) -> HelperState:
     """Multiply, add up and close (helper)."""
-    primes, count = primes_for(len(mine), answers), pieces(len(mine))
-    key, cipher = (2, primes + 1, DEGREE), (2, primes, DEGREE)
-    got = read(letter, Ciphertexts, public=8 * math.prod(key), numbers=8 * math.prod(cipher) * count)
+    primes = primes_for(len(mine), answers)
+    count = pieces(len(mine))
+    key = (2, primes + 1, DEGREE)
+    cipher = (2, primes, DEGREE)
+    got = read(letter, EncryptedVector, public=8 * math.prod(key), numbers=8 * math.prod(cipher) * count)
     helper = Helper(_words(got.public).reshape(key))
     factors = [helper.factor(one) for one in _words(got.numbers).reshape(count, *cipher)]
     plains = [helper.plain_factor(piece[::-1]) for piece in _polynomials(mine, free=1)]
     mask = secrets.randbits(PLAIN_BITS)
     first, second = helper.close(helper.sum_of_products(factors, plains), _LAST, np.array([mask], np.uint64))
     answer = Answer(first.astype("<u8").tobytes(), second.astype("<u8").tobytes())
-    return Helped(write(answer), mask)
+    return HelperState(write(answer), mask)
 
 
 def finish(length: int, answers: int, secret: bytes, letter: bytes) -> int:
     """Decrypt the masked inner product: the asker's share, for the coordinator."""
     got = read(letter, Answer, first=8, second=8 * DEGREE)
-    owner = Owner(secret, primes_for(length, answers))
+    owner = KeyHolder(secret, primes_for(length, answers))
     return int(owner.open(_LAST, _words(got.first), _words(got.second))[0])
 
 
@@ -184,14 +187,14 @@ class OpenProducts:
     """The same turns in a plain run: the asker's vector travels as it is, and the helper's share is the product."""
 
     @staticmethod
-    def begin(mine: Ints, answers: int) -> Asked:
+    def begin(mine: Ints, answers: int) -> AskerState:
         """Send the asker's vector."""
-        return Asked(b"", mine.tobytes())
+        return AskerState(b"", mine.tobytes())
 
     @staticmethod
-    def respond(mine: Ints, answers: int, letter: bytes) -> Helped:
+    def respond(mine: Ints, answers: int, letter: bytes) -> HelperState:
         """Multiply (helper)."""
-        return Helped(b"", -int(np.frombuffer(letter, np.int64) @ mine) % MODULUS)
+        return HelperState(b"", -int(np.frombuffer(letter, np.int64) @ mine) % MODULUS)
 
     @staticmethod
     def finish(length: int, answers: int, secret: bytes, letter: bytes) -> int:

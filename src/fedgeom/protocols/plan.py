@@ -43,13 +43,13 @@ from fedgeom.protocols.join.messages import (
     HERALDS,
     DrawRing,
     Hello,
-    Letter,
     Letters,
     PublicKeys,
     RingNumber,
+    SealedShares,
     Share,
 )
-from fedgeom.protocols.preparing import rehearse
+from fedgeom.protocols.preparation import rehearse
 from fedgeom.protocols.secure_sum.messages import (
     Confirm,
     Confirmation,
@@ -275,6 +275,8 @@ class Walk:
     ) -> None:  # fmt: skip
         """Write down a question and its answer; ``down`` and ``up`` are bytes that they have besides."""
         asked = self.shape.sites if to is None else to
+        if self.shape.site:
+            asked = tuple(name for name in asked if name == self.shape.site)
         if not asked:
             return
         sent = self._framed(question, down, asked)
@@ -314,7 +316,9 @@ class Walk:
 
     def _join(self) -> None:
         """Write down how the sites come together."""
-        shape, policy, n = self.shape, self.shape.policy, self.shape.n_sites
+        shape = self.shape
+        policy = self.shape.policy
+        n = self.shape.n_sites
         rounds = len(self._planned)
         raw = bool(self.method.preparing)
         keys = PublicKeys(
@@ -362,14 +366,14 @@ class Walk:
         n = len(names)
         shares = (bytes(SHARE_BYTES),) * rounds
 
-        def sealed(letter: Letter) -> int:
+        def sealed(letter: SealedShares) -> int:
             return bytes_size(SEAL_BYTES + len(msgspec.msgpack.encode(letter)))
 
-        whole = sealed(Letter(shares, shares, KEY))
+        whole = sealed(SealedShares(shares, shares, KEY))
         if n <= COMPLETE_UP_TO:
             return {name: map_size(n - 1, self._names - text_size(name) + (n - 1) * whole) for name in names}
-        told = sealed(Letter(secret=KEY))
-        bare = sealed(Letter(shares, shares))
+        told = sealed(SealedShares(secret=KEY))
+        bare = sealed(SealedShares(shares, shares))
         mean = self._names / n
         rest = n - 1 - self.peers
         size = (n - HERALDS) * self.peers * (bare + mean)
@@ -419,10 +423,14 @@ class Walk:
             yield start, stop - start
 
     def _count(self, step: Sum, question: SumQuestion, number: int, times: int) -> None:
-        names, n = self.shape.sites, self.shape.n_sites
+        names = self.shape.sites
+        n = self.shape.n_sites
         to = step.to or names
         length = step.length + (WORDS if question.checked else 0)
-        ticket = Ticket(round=number, modulus=str(step.modulus), members=names, participants=to, question_hash=KEY)
+        some = self.shape.some(len(to)) if step.bound else to  # as messages name those in the sum
+        ticket = Ticket(
+            round=number, modulus=str(step.modulus), members=names, participants=some, question_hash=KEY
+        )
         made = msgspec.structs.replace(question, ticket=ticket)
         near = min(self.peers + 1, len(to))
         masked = MaskedVector(vector=words(length), signature=SIGNATURE)
@@ -438,11 +446,11 @@ class Walk:
         # Where those in a sum hold too few shares, the others are asked for theirs; of many sites, some may be.
         enough = near >= self._needed and n <= COMPLETE_UP_TO
         others = () if enough or len(to) == n else tuple(name for name in names if name not in to)
-        lists: dict[str, tuple[str, ...]] = {"alive": to, "dropped": ()}
+        lists: dict[str, tuple[str, ...]] = {"alive": some, "dropped": ()}
         rest: dict[str, Any] = {"times": times, "bound": step.bound}
         self._note(Confirm(round=number, **lists), Confirmation(signature=SIGNATURE), to=to, **rest)
         if others:
-            over: dict[str, tuple[str, ...]] = {"members": names, "participants": to, **lists}
+            over: dict[str, tuple[str, ...]] = {"members": names, "participants": some, **lists}
             witness = Witness(round=number, question_hash=KEY, content=KEY, **over)  # type: ignore[arg-type]
             mail = self._mailed(others)
             self._note(witness, Confirmation(signature=SIGNATURE), down=mail or 0.0, to=others, **rest)
@@ -452,7 +460,7 @@ class Walk:
             Unmask(round=number, **lists, signatures={}, masked={}),
             UnmaskShares(self_shares={}, mask_shares={}, proofs={}),
             down=map_size(around, around * (_mean_name(signed) + bytes_size(len(SIGNATURE)))),
-            up=map_size(near, near * (_mean_name(to) + bytes_size(SHARE_BYTES))),
+            up=map_size(near, near * (_mean_name(some) + bytes_size(SHARE_BYTES))),
             to=signed,
             **rest,
         )
@@ -567,14 +575,17 @@ def stops_at(
         large = max(costs.exchanges, key=lambda one: one.largest)
         return f"{large.kind!r} has {costs.largest:,} bytes" if costs.largest > limit else ""
 
-    low, high, why = 3, MOST_SITES, stopped(MOST_SITES)
+    low = 3
+    high = MOST_SITES
+    why = stopped(MOST_SITES)
     if not why:
         return MOST_SITES, f"no message holds more than {MOST_SITES:,} names"
     while high - low > max(1, low // 50):  # a round figure is enough
         middle = (low * high) ** 0.5 if high > 4 * low else (low + high) / 2
         said = stopped(int(middle))
         if said:
-            high, why = int(middle), said
+            high = int(middle)
+            why = said
         else:
             low = int(middle)
     return low, why

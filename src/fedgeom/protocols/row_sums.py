@@ -27,14 +27,14 @@ from fedgeom.federation.site import Part
 from fedgeom.protocols.join.coordinator import Joined
 from fedgeom.protocols.secure_sum.coordinator import make_out, with_mail
 from fedgeom.protocols.secure_sum.messages import MaskedVector, SumQuestion, Ticket
-from fedgeom.protocols.secure_sum.site import Sums
+from fedgeom.protocols.secure_sum.site import SumPart
 
 Blocks = Mapping[str, tuple[int, int]]
 """For each site, where its rows begin and end."""
 
 
 @dataclass(frozen=True)
-class Hidden:
+class MaskedRowSums:
     """What the coordinator holds in the end: for each site, its block of the sum, masked for all but it."""
 
     blocks: dict[str, Words]
@@ -56,12 +56,13 @@ def row_sums(
     columns: int,
     participants: Iterable[str],
     min_sites: int = 2,
-) -> Hidden:
+) -> MaskedRowSums:
     """Ask for masked matrices until all of the sites that are left have sent theirs.
 
     ``layout`` lays out the rows of the sites that are left.
     """
-    ring, left = Ring(modulus), tuple(sorted(participants))
+    ring = Ring(modulus)
+    left = tuple(sorted(participants))
     for round in rounds:
         blocks = layout(left)
         height = max(end for _, end in blocks.values())
@@ -82,7 +83,7 @@ def row_sums(
                 masked.missing[name] = "sent a matrix of the wrong size"
                 joined.sites.leave_out(name, masked.missing[name])
         if len(parts) == len(left):
-            return Hidden(_add(parts, blocks, height, columns, ring), ticket)
+            return MaskedRowSums(_add(parts, blocks, height, columns, ring), ticket)
         left = tuple(sorted(parts))
         if len(left) < min_sites:
             masked.came = {name: masked.came[name] for name in left}
@@ -121,9 +122,9 @@ class RowSums(Part[RowSumsMemory]):
         return OpenRowSums
 
     @property
-    def sums(self) -> Sums:
+    def sums(self) -> SumPart:
         """The part that knows the masks."""
-        found: Sums = self.site.sums  # type: ignore[attr-defined]
+        found: SumPart = self.site.sums  # type: ignore[attr-defined]
         return found
 
     def mask(self, ticket: Ticket, matrix: npt.NDArray[np.uint64], own: tuple[int, int]) -> MaskedVector:
@@ -142,10 +143,12 @@ class RowSums(Part[RowSumsMemory]):
         memory = self.memory
         if memory.own is None or memory.ticket != _without_mail(ticket):
             raise ProtocolError("a result came of a sum that this site did not contribute to")
-        part, (begin, end) = memory.own.numpy(), memory.own_rows
+        part = memory.own.numpy()
+        begin, end = memory.own_rows
         if block.dtype != np.uint64 or block.shape != (part.size,):
             raise ProtocolError("the block that came back has the wrong size")
-        ring, columns = ticket.ring, part.shape[1]
+        ring = ticket.ring
+        columns = part.shape[1]
         masks = self._masks(ticket, memory.height * columns)[begin * columns : end * columns]
         # The others' masks with this site stand in the block with their sign, the opposite of ours.
         whole = ring.add(ring.add(ring.reduce(block), masks), ring.check(part.ravel()))

@@ -23,12 +23,12 @@ from fedgeom.federation.preparation import Preparation
 from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.site import Memory, Part, Site
 from fedgeom.privacy.bounded_sums import BoundedVector
-from fedgeom.protocols.evaluation import EvaluateModel, Evaluating, EvaluationMemory, numbered
+from fedgeom.protocols.evaluation import EvaluateModel, EvaluationMemory, EvaluationPart, numbered
 from fedgeom.protocols.join.messages import DrawRing, Hello, Share
-from fedgeom.protocols.join.site import Joining, JoiningMemory, RingDraw, RingMemory
-from fedgeom.protocols.model_delivery import HandedMemory, HandedModel
-from fedgeom.protocols.noising import Noising, NoisingMemory
-from fedgeom.protocols.preparing import PrepareTables, Preparing, PreparingMemory, check_no_text
+from fedgeom.protocols.join.site import JoinMemory, JoinPart, RingDraw, RingMemory
+from fedgeom.protocols.model_delivery import DeliveredModel, DeliveryMemory
+from fedgeom.protocols.noise import NoiseMemory, NoisePart
+from fedgeom.protocols.preparation import PreparationMemory, PreparationPart, PrepareTables, check_no_text
 from fedgeom.protocols.secure_sum.messages import (
     Confirm,
     MaskedVector,
@@ -40,7 +40,7 @@ from fedgeom.protocols.secure_sum.messages import (
     hash_asked,
 )
 from fedgeom.protocols.secure_sum.rules import SumsMemory, bound_of, bounded
-from fedgeom.protocols.secure_sum.site import Sums
+from fedgeom.protocols.secure_sum.site import SumPart
 
 Rows = tuple[int, int]
 """The first of some rows, and the one after the last."""
@@ -65,12 +65,12 @@ class SecureMemory(Memory, kw_only=True):
 
     asked: dict[str, bytes] = {}
     """For each kind of question that is no sum, and each of its rounds, a hash of the one that was answered."""
-    joining: JoiningMemory = msgspec.field(default_factory=JoiningMemory)
+    joining: JoinMemory = msgspec.field(default_factory=JoinMemory)
     ring: RingMemory = msgspec.field(default_factory=RingMemory)
-    preparing: PreparingMemory = msgspec.field(default_factory=PreparingMemory)
+    preparing: PreparationMemory = msgspec.field(default_factory=PreparationMemory)
     sums: SumsMemory = msgspec.field(default_factory=SumsMemory)
-    noising: NoisingMemory = msgspec.field(default_factory=NoisingMemory)
-    handed: HandedMemory = msgspec.field(default_factory=HandedMemory)
+    noising: NoiseMemory = msgspec.field(default_factory=NoiseMemory)
+    handed: DeliveryMemory = msgspec.field(default_factory=DeliveryMemory)
     evaluation: EvaluationMemory = msgspec.field(default_factory=EvaluationMemory)
 
 
@@ -89,24 +89,24 @@ class SummingSite(Site[Mem]):
 
     memory_type: ClassVar[type[Memory]] = SecureMemory
     parts: ClassVar[tuple[type[Part[Any]], ...]] = (
-        Joining,
+        JoinPart,
         RingDraw,
-        Preparing,
-        Sums,
-        Noising,
-        HandedModel,
-        Evaluating,
+        PreparationPart,
+        SumPart,
+        NoisePart,
+        DeliveredModel,
+        EvaluationPart,
     )
     takes_models: ClassVar[bool] = True
     """Whether the coordinator may hand out the joint model as it likes (`hand_out`); methods that give it in a question
     of their own, or have sites make it from a sum, say False."""
-    joining: Joining
+    joining: JoinPart
     ring: RingDraw
-    preparing: Preparing
-    sums: Sums
-    noising: Noising
-    handed: HandedModel[Any]
-    evaluation: Evaluating
+    preparing: PreparationPart
+    sums: SumPart
+    noising: NoisePart
+    handed: DeliveredModel[Any]
+    evaluation: EvaluationPart
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -236,7 +236,7 @@ class SummingSite(Site[Mem]):
         return Contribution(fixed, own_rows, fresh=True)
 
     def contribute_noisy(self, ask: SumQuestion, whole: Ints | BoundedVector, **bounds: Any) -> Contribution:
-        """Return whole numbers with this site's share of noise (`Noising.noisy`), for a run with privacy."""
+        """Return whole numbers with this site's share of noise (`NoisePart.noisy`), for a run with privacy."""
         return Contribution(self.noising.noisy(ask, whole, **bounds), fresh=True, noisy=True)
 
     def answer(self, question: Question) -> Message:
@@ -292,11 +292,12 @@ class SummingSite(Site[Mem]):
     def _take_once(self, question: Question) -> None:
         """Refuse a question that differs from the one of its kind, and round, that was answered before.
 
-        Whoever may ask as often as he likes learns more than the terms say, be it from answers or from refusals. The
-        same again is answered, with the same: a coordinator that died did not hear it.
+        Repeated variants of a question would leak more than the terms say, by answers or by refusals. The same question
+        gets the same answer again: a coordinator that died did not receive it.
         """
         numbers = [str(getattr(question, name)) for name in ("round", "wave", "number") if hasattr(question, name)]
-        key, asked = " ".join([question.kind, *numbers]), hash_asked(question)
+        key = " ".join([question.kind, *numbers])
+        asked = hash_asked(question)
         if self.memory.asked.setdefault(key, asked) != asked:
             raise ProtocolError(f"another question {key!r} was answered in this run already; one is answered once")
 
@@ -310,7 +311,7 @@ class SummingPart(Part[PartMem]):
     site: SummingSite[Any]
 
     @property
-    def joining(self) -> Joining:
+    def joining(self) -> JoinPart:
         """The part that joined: it has the terms and the common secret."""
         return self.site.joining
 

@@ -16,22 +16,22 @@ import numpy as np
 
 from fedgeom.arrays import Floats
 from fedgeom.data.sites import SiteData
-from fedgeom.deploy.answering import read_data
+from fedgeom.deploy.answers import read_data
 from fedgeom.deploy.approvals import ApprovalStore
 from fedgeom.deploy.journal import CHARGED, Journal, LocalEntry
 from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.errors import FedgeomError, InputError
 from fedgeom.evaluation.evaluation import read_evaluation
-from fedgeom.federation.approval import JobTerms
-from fedgeom.federation.ledger import Entry, Ledger
+from fedgeom.federation.ledger import Ledger, LedgerEntry
 from fedgeom.federation.messages import Refusal
+from fedgeom.federation.policy import JobTerms
 from fedgeom.federation.record import file_name, versions
 from fedgeom.federation.results import RunWarning
 from fedgeom.geometry.hyperbolic.hull import trimmed_hull
 from fedgeom.methods.catalogue import read_model
 from fedgeom.report.ellipses import plane
-from fedgeom.report.naming import read_naming
-from fedgeom.report.run_folder import DrawnRows, Happened, RunFiles, few_dots
+from fedgeom.report.label_names import read_naming
+from fedgeom.report.run_folder import DrawnRows, EventLine, RunFiles, few_dots
 
 RESULTS = "results"
 
@@ -138,21 +138,23 @@ def _warnings(path: Path) -> list[RunWarning]:
 def _ledger(entries: Sequence[LocalEntry], home: str) -> Ledger:
     return Ledger(
         [
-            Entry(step=at, site=home, kind=one.answer, bytes=one.sent, received=one.received, reveals=one.reveals)
+            LedgerEntry(
+                step=at, site=home, kind=one.answer, bytes=one.sent, received=one.received, reveals=one.reveals
+            )
             for at, one in enumerate(entries, start=1)
             if one.sent
         ]
     )
 
 
-def _events(entries: Sequence[LocalEntry], home: str) -> list[Happened]:
+def _events(entries: Sequence[LocalEntry], home: str) -> list[EventLine]:
     found = []
     began = entries[0].time if entries else 0.0
     for at, one in enumerate(entries, start=1):
         refused = one.answer in (Refusal.kind, "none")
         since = round(one.time - began, 3)
-        found.append(Happened(at, one.question, home, "asked", "", since))
-        found.append(Happened(at, one.question, home, "lost" if refused else "answered", one.note, since))
+        found.append(EventLine(at, one.question, home, "asked", "", since))
+        found.append(EventLine(at, one.question, home, "lost" if refused else "answered", one.note, since))
     return found
 
 

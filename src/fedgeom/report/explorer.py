@@ -17,7 +17,7 @@ from fedgeom.report.ellipses import outline as ellipse
 from fedgeom.report.ellipses import plane
 from fedgeom.report.markup import escape
 from fedgeom.report.run_folder import RunFiles
-from fedgeom.report.table import Table, to_html
+from fedgeom.report.table import ReportTable, to_html
 
 SIZE = 1000.0
 """How wide and high the picture is in its own units: paths have whole numbers, which are short."""
@@ -31,7 +31,7 @@ GRID = 150
 """So many places across are asked for their class, to find where classes meet."""
 
 
-class Shape(NamedTuple):
+class Outline(NamedTuple):
     """One closed line of a site's, or of all sites together ("")."""
 
     group: int
@@ -49,11 +49,11 @@ class Scene(NamedTuple):
     """Whether it is the Poincaré disc."""
     classes: dict[int, str]
     sites: list[str]
-    shapes: list[Shape]
+    shapes: list[Outline]
     regions: list[tuple[int, str]]
     """Where the model decides for each class."""
     labels: list[tuple[int, float, float]]
-    dots: list[Shape]
+    dots: list[Outline]
     """Rows, where they are at hand."""
     tall: float = SIZE
     """How high the picture is."""
@@ -88,7 +88,7 @@ def _hulls(run: RunFiles) -> Scene:
         site = "" if owners is None else senders[int(owners[hull])]
         called = names.get(group, f"class {group}")
         title = f"{site or 'all sites together'}: {called}, {len(corners)} corners"
-        shapes.append(Shape(int(group), site, _path(place(_around(corners, c))), title))
+        shapes.append(Outline(int(group), site, _path(place(_around(corners, c))), title))
     flat = dataclasses.replace(run.model, embedding=None, scales=None, names=())
     axis = np.linspace(-s, s, GRID)
     inside = np.hypot(*np.meshgrid(axis, axis)) < 0.9995 * s
@@ -137,10 +137,10 @@ def _gaussians(run: RunFiles) -> Scene:
         site = "" if owners is None else senders[int(owners[at])]
         word = names.get(group, f"class {group}") if group >= 0 else "several classes"
         title = f"{site or 'all sites together'}: {word}, {counts[at]:.0f} rows"
-        shapes.append(Shape(group, site, _path(place(line)), title))
+        shapes.append(Outline(group, site, _path(place(line)), title))
     called = {group: names.get(group, f"class {group}") for group in sorted(set(groups))}
     shapes += [
-        Shape(int(group), "", _path(place(line)), f"joint: {called[group]}")
+        Outline(int(group), "", _path(place(line)), f"joint: {called[group]}")
         for line, group in zip(joint, groups, strict=True)
     ]
     labels = [
@@ -191,7 +191,7 @@ def _in_plane(model: Any, groups: Sequence[int], directions: Floats) -> Callable
     return predict
 
 
-def _called(names: dict[int, str], shapes: Sequence[Shape], labels: Sequence[Any]) -> dict[int, str]:
+def _called(names: dict[int, str], shapes: Sequence[Outline], labels: Sequence[Any]) -> dict[int, str]:
     groups = sorted({one.group for one in shapes} | {one[0] for one in labels})
     return {group: names.get(group, f"class {group}") for group in groups}
 
@@ -221,7 +221,7 @@ def _path(points: Floats, closed: bool = True) -> str:
     return "M" + "L".join(kept) + ("z" if closed else "") if len(kept) > 1 else f"M{kept[0]}h.1"
 
 
-def _dots(run: RunFiles, place: Callable[[Floats], Floats]) -> list[Shape]:
+def _dots(run: RunFiles, place: Callable[[Floats], Floats]) -> list[Outline]:
     """Return the rows of each site and class as one path of points."""
     found = []
     for site, dots in run.rows.sites.items():
@@ -230,7 +230,7 @@ def _dots(run: RunFiles, place: Callable[[Floats], Floats]) -> list[Shape]:
         for group in np.unique(groups).tolist():
             mine = placed[groups == group]
             path = "".join(f"M{x:.0f} {y:.0f}h0" for x, y in mine.tolist())
-            found.append(Shape(int(group), site, path, ""))
+            found.append(Outline(int(group), site, path, ""))
     return found
 
 
@@ -360,4 +360,4 @@ def _table(scene: Scene) -> str:
         [str(one.group) if one.group >= 0 else "–", scene.classes.get(one.group, "several"), one.title]
         for one in sorted(scene.shapes, key=lambda one: (one.group, one.site))
     ]
-    return to_html(Table("The shapes", ["class", "called", "shape"], rows, right=(0,)))
+    return to_html(ReportTable("The shapes", ["class", "called", "shape"], rows, right=(0,)))

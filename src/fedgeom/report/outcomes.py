@@ -13,7 +13,7 @@ from fedgeom.methods.catalogue import method_class
 from fedgeom.report import markup, tables
 from fedgeom.report.markup import escape
 from fedgeom.report.run_folder import RunFiles
-from fedgeom.report.table import Table, to_html
+from fedgeom.report.table import ReportTable, to_html
 
 MANY_SITES = 12
 """With more sites than this the chart shows how they spread, and the table comes on demand."""
@@ -111,7 +111,7 @@ def _confusion(evaluation: Evaluation) -> str:
     if len(names) > MOST_CONFUSED:
         rows = [[true, taken, f"{count:,}"] for count, true, taken in sorted(wrong, key=lambda one: -one[0])[:30]]
         return markup.paragraph(said) + to_html(
-            Table("Confused most", ["class", "taken for", "rows"], rows, right=(2,))
+            ReportTable("Confused most", ["class", "taken for", "rows"], rows, right=(2,))
         )
     total = counts.sum(axis=1, keepdims=True)
     shares = counts / np.maximum(total, 1)
@@ -289,4 +289,4 @@ def _table(rounds: Sequence[Mapping[str, float]]) -> str:
     head = list(dict.fromkeys(name for one in rounds for name in one))
     rows = [[f"{one[name]:.6g}" if name in one else "–" for name in head] for one in rounds]
     named = [name.replace("_", " ") for name in head]
-    return to_html(Table("Round by round", named, rows, right=range(len(head))))
+    return to_html(ReportTable("Round by round", named, rows, right=range(len(head))))

@@ -16,12 +16,12 @@ from fedgeom.methods.catalogue import method_class
 from fedgeom.report import markup
 from fedgeom.report.at_site import is_site_result, read_site_run
 from fedgeom.report.explorer import explorer, scene_of
+from fedgeom.report.label_names import Naming
 from fedgeom.report.markup import escape
-from fedgeom.report.naming import Naming
 from fedgeom.report.outcomes import curves, outcomes
 from fedgeom.report.privacy import exposure, leaving, spent
 from fedgeom.report.run_folder import NAMES, RunFiles, read_run
-from fedgeom.report.table import Cell, Line, Table, size, to_html
+from fedgeom.report.table import Cell, Line, ReportTable, size, to_html
 from fedgeom.report.tables import evidence_table, naming_table, naming_verdict
 from fedgeom.report.timeline import timeline
 from fedgeom.storage import as_plain, write_text
@@ -207,7 +207,7 @@ def participants(run: RunFiles) -> str:
         brought = [f"{site['rows']:,}", f"{site.get('columns', '')}"] if run.simulated else []
         values = [_value(one.get(name)) for one in said.values()]
         rows.append([name, *brought, size(run.ledger.sent(name)), size(received.get(name, 0)), *values, end])
-    shown = to_html(Table("Who took part", head, rows, right=range(1, len(head) - 1)))
+    shown = to_html(ReportTable("Who took part", head, rows, right=range(1, len(head) - 1)))
     here = (
         "All sites were simulated in one process." if run.simulated else "Each site answered from its own machine."
     )

@@ -10,7 +10,7 @@ import numpy as np
 from fedgeom.federation.ledger import Ledger
 from fedgeom.report import markup
 from fedgeom.report.run_folder import RunFiles
-from fedgeom.report.table import Table, size, to_html
+from fedgeom.report.table import ReportTable, size, to_html
 from fedgeom.report.tables import ledger_table, traffic_table
 
 KINDS = {
@@ -25,7 +25,7 @@ KINDS = {
 def kind_of(reveals: str, kind: str) -> str:
     """Say which of `KINDS` a message is, from what it reveals.
 
-    >>> kind_of("nothing: a receipt", "hulls.learnt"), kind_of("masked; with all others: a sum", "sum.masked")
+    >>> kind_of("nothing: a receipt", "hulls.model-taken"), kind_of("masked; with all others: a sum", "sum.masked")
     ('receipts', 'masked')
     """
     if reveals.startswith(("masked", "nothing to the coordinator: every block")):
@@ -140,4 +140,6 @@ def _corners(run: RunFiles) -> str:
     )
     where = f"at {run.home}" if run.home else "at all sites"
     head = ["class", f"corners {where}", "rows learnt from", "share of rows that are corners"]
-    return "<h3>Corners</h3>" + markup.paragraph(said) + to_html(Table("Corners", head, rows, right=(1, 2, 3)))
+    return (
+        "<h3>Corners</h3>" + markup.paragraph(said) + to_html(ReportTable("Corners", head, rows, right=(1, 2, 3)))
+    )

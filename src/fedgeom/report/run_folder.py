@@ -21,7 +21,7 @@ from fedgeom.methods import SUMMARIES
 from fedgeom.methods.catalogue import load_model, method_class
 from fedgeom.report.disc import site_shapes
 from fedgeom.report.ellipses import has_ellipses, plane
-from fedgeom.report.naming import Naming, read_naming
+from fedgeom.report.label_names import Naming, read_naming
 from fedgeom.storage import write_json
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def _of_ellipses(run: Run) -> DrawnRows:
     return DrawnRows(sites, {name: int(blocks[at]) for name, at in zip(sites, owner.tolist(), strict=True)})
 
 
-class Happened(msgspec.Struct, frozen=True):
+class EventLine(msgspec.Struct, frozen=True):
     """One line of events.jsonl."""
 
     step: int
@@ -133,7 +133,7 @@ class RunFiles:
     metrics: Mapping[str, Any]
     ledger: Ledger
     warnings: list[RunWarning]
-    events: list[Happened]
+    events: list[EventLine]
     rounds: list[dict[str, float]]
     """The figures of each round, where they were followed."""
     evaluation: Evaluation | None
@@ -197,7 +197,7 @@ def read_run(folder: str | Path, *, rows: bool = True) -> RunFiles:
     return RunFiles(
         path=path,
         **{name: content[name] for name in ("config", "status", "versions", "metrics", "ledger", "warnings")},
-        events=_lines(path / "events.jsonl", Happened),
+        events=_lines(path / "events.jsonl", EventLine),
         rounds=_lines(path / "rounds.jsonl", dict[str, float]),
         evaluation=read_evaluation(path),
         naming=_naming(path),

@@ -37,7 +37,7 @@ Line = Sequence[str | Cell]
 
 
 @dataclass(frozen=True)
-class Table:
+class ReportTable:
     """What is shown, whoever shows it. Texts are plain: no markup of a terminal or of a page has a meaning in them."""
 
     title: str
@@ -75,7 +75,7 @@ def size(count: float) -> str:
     return f"{count:.0f} B"
 
 
-def to_terminal(*tables: Table) -> RenderableType:
+def to_terminal(*tables: ReportTable) -> RenderableType:
     """Return tables as rich prints them, a free line between them."""
     from rich.console import Group  # slow to import, and only commands print
     from rich.table import Table as Grid
@@ -98,7 +98,7 @@ def to_terminal(*tables: Table) -> RenderableType:
     return Group(*parts)
 
 
-def to_html(table: Table) -> str:
+def to_html(table: ReportTable) -> str:
     """Return a table for a page, in a box that scrolls; its title is read aloud, and a heading above shows it."""
     top = "".join(_html(table, at, Cell(name), top=True) for at, name in enumerate(table.head))
     lines = ("".join(_html(table, at, _cell(one)) for at, one in enumerate(row)) for row in table.rows)
@@ -124,7 +124,7 @@ def to_text(one: str | Cell) -> Text:
     return Text(printable(cell.text), style=TERMINAL[cell.style])
 
 
-def _html(table: Table, at: int, cell: Cell, *, top: bool = False) -> str:
+def _html(table: ReportTable, at: int, cell: Cell, *, top: bool = False) -> str:
     kinds = " ".join(filter(None, ("n" if at in table.right else "", cell.style)))
     named = f' class="{kinds}"' if kinds else ""
     if top and cell.text:

@@ -15,9 +15,9 @@ from fedgeom.errors import InputError
 from fedgeom.evaluation.benchmark import JUDGED, Row, Sweep, method_rows, recommendation, rival_rows
 from fedgeom.evaluation.evaluation import COLUMNS, LEAST_ROWS, TITLES, Evaluation, score_rows
 from fedgeom.federation.ledger import Ledger
+from fedgeom.report.label_names import Naming
 from fedgeom.report.markup import document, escape, paragraph, section
-from fedgeom.report.naming import Naming
-from fedgeom.report.table import Cell, Line, Style, Table, size, styled, to_html
+from fedgeom.report.table import Cell, Line, ReportTable, Style, size, styled, to_html
 
 if TYPE_CHECKING:
     from fedgeom.deploy.budgets import Charge
@@ -45,27 +45,29 @@ def of_site(ledger: Ledger, site: str | None) -> Ledger:
     return Ledger([entry for entry in ledger if entry.site == site])
 
 
-def ledger_table(ledger: Ledger, site: str | None = None) -> Table:
+def ledger_table(ledger: Ledger, site: str | None = None) -> ReportTable:
     """Return one row for each kind of message, however often it came, in the order in which they first came."""
     head = ["steps", "message", "times", "sites", "each", "what it reveals to the coordinator"]
     rows = [
         [one.when, one.kind, str(len(one.steps)), one.sites, size(round(one.bytes / one.messages)), one.reveals]
         for one in of_site(ledger, site).by_message()
     ]
-    return Table(f"What left {site or 'each site'}, message by message", head, rows, right=(0, 2, 3, 4))
+    return ReportTable(f"What left {site or 'each site'}, message by message", head, rows, right=(0, 2, 3, 4))
 
 
-def traffic_table(ledger: Ledger) -> Table:
+def traffic_table(ledger: Ledger) -> ReportTable:
     """Return how much left each site."""
     rows = []
     for site in ledger.sites:
         mine = [entry for entry in ledger if entry.site == site]
         received = sum(entry.received for entry in mine)
         rows.append([site, str(len(mine)), size(ledger.sent(site)), size(received)])
-    return Table("What left each site, in all", ["site", "messages", "sent", "received"], rows, right=(1, 2, 3))
+    return ReportTable(
+        "What left each site, in all", ["site", "messages", "sent", "received"], rows, right=(1, 2, 3)
+    )
 
 
-def naming_table(naming: Naming) -> Table:
+def naming_table(naming: Naming) -> ReportTable:
     """Return which local name was taken for which global class: a column for each site, or of many who says what.
 
     ✗ marks wrong names, where the truth is known, and ? those whose class is in doubt.
@@ -87,7 +89,7 @@ def naming_table(naming: Naming) -> Table:
         else:
             cells = list(said.values())
         rows.append([str(group), Cell(name, "strong"), *cells])
-    return Table("Which local name means which global class", [*head, *columns], rows, right=(0,))
+    return ReportTable("Which local name means which global class", [*head, *columns], rows, right=(0,))
 
 
 def _said_by(naming: Naming, site: str, group: int) -> Cell:
@@ -122,7 +124,7 @@ def naming_verdict(naming: Naming) -> str:
     return f"{naming.right} of {naming.total} local names were matched rightly, {missed} wrongly.{doubtful}"
 
 
-def evidence_table(naming: Naming) -> Table:
+def evidence_table(naming: Naming) -> ReportTable:
     """Return for each local name how near its class is and how near the next best one, the least sure first."""
     called = dict(zip(naming.classes, naming.names, strict=True))
     rows = []
@@ -135,10 +137,10 @@ def evidence_table(naming: Naming) -> Table:
                     rival = called.get(one.rival, f"class {one.rival}") if one.rival >= 0 else "–"
                     rows.append((-one.ratio, [site, word, called[group], near, rival, then, one.verdict]))
     head = ["site", "its name", "class", "distance", "next best", "distance then", "so it is"]
-    return Table("How sure names are", head, [row for _, row in sorted(rows)], right=(3, 5))
+    return ReportTable("How sure names are", head, [row for _, row in sorted(rows)], right=(3, 5))
 
 
-def doubt_table(naming: Naming, most: int = 12) -> Table:
+def doubt_table(naming: Naming, most: int = 12) -> ReportTable:
     """Return the evidence for the names whose class is in doubt."""
     whole = evidence_table(naming)
     rows = [row for row in whole.rows if row[-1] == "doubtful"]
@@ -146,7 +148,7 @@ def doubt_table(naming: Naming, most: int = 12) -> Table:
     return replace(whole, title="Names whose class is in doubt", aside=aside, rows=rows[:most])
 
 
-def evaluation_tables(evaluation: Evaluation) -> list[Table]:
+def evaluation_tables(evaluation: Evaluation) -> list[ReportTable]:
     """Return how well a model does: beside its rivals, class by class and site by site."""
     made = [score_table(evaluation), class_table(evaluation), site_table(evaluation)]
     shown = [one for one in made if one.rows]
@@ -154,12 +156,12 @@ def evaluation_tables(evaluation: Evaluation) -> list[Table]:
     return [*shown[:-1], replace(shown[-1], notes=["; ".join(said)])] if said else shown
 
 
-def score_table(evaluation: Evaluation) -> Table:
+def score_table(evaluation: Evaluation) -> ReportTable:
     """Return the figures of all models."""
     rows = evaluation.rows
     sites = evaluation.sites
     head, found = score_rows(evaluation)
-    return Table(
+    return ReportTable(
         f"How well it does on {rows:,} rows that {sites} site{'' if sites == 1 else 's'} kept aside",
         head,
         [styled(row, "strong") if row[0].startswith(TITLES["own"]) else row for row in found],
@@ -168,7 +170,7 @@ def score_table(evaluation: Evaluation) -> Table:
     )
 
 
-def class_table(evaluation: Evaluation) -> Table:
+def class_table(evaluation: Evaluation) -> ReportTable:
     """Return the figures of each class, as the federated models tell them."""
     head = ["class", "learnt from", "tested on", "recall", "precision", "F1"]
     classes = evaluation.by_class
@@ -184,16 +186,16 @@ def class_table(evaluation: Evaluation) -> Table:
         ]
         for one in classes
     ]
-    return Table("Class by class, federated", head, rows, right=range(1, len(head)))
+    return ReportTable("Class by class, federated", head, rows, right=range(1, len(head)))
 
 
-def site_table(evaluation: Evaluation) -> Table:
+def site_table(evaluation: Evaluation) -> ReportTable:
     """Return the accuracy at each site, those with too few rows left out."""
     shown = [one for one in evaluation.by_site if one.accuracy]
     models = [name for name in TITLES if any(name in one.accuracy for one in shown)]
     head = ["site", "tested on", *(TITLES[name] for name in models)]
     rows = [[one.site, f"{one.tested:,}", *(_share(one.accuracy.get(name)) for name in models)] for one in shown]
-    return Table("Accuracy site by site", head, rows, right=range(1, len(head)))
+    return ReportTable("Accuracy site by site", head, rows, right=range(1, len(head)))
 
 
 def _share(value: float | None) -> str:
@@ -231,12 +233,12 @@ def evaluation_notes(evaluation: Evaluation) -> list[str]:
     return found
 
 
-def sweep_tables(swept: Sweep) -> list[Table]:
+def sweep_tables(swept: Sweep) -> list[ReportTable]:
     """Return what was tried, where a row had a choice, and the rows beside each other."""
     return [*([tried_table(swept)] if swept.tried else []), comparison_table(swept)]
 
 
-def comparison_table(swept: Sweep) -> Table:
+def comparison_table(swept: Sweep) -> ReportTable:
     """Return what methods are measured against, the methods, those that failed, and which to take."""
     rivals = rival_rows(swept)
     methods = method_rows(swept)
@@ -268,7 +270,7 @@ def comparison_table(swept: Sweep) -> Table:
     if paired:
         notes.append("from the best: in balanced accuracy, seed by seed (Student's t, corrected for splits)")
     seeds = len(swept.seeds)
-    return Table(
+    return ReportTable(
         f"The same rows, {swept.share:.0%} kept aside, {seeds} seed{'' if seeds == 1 else 's'}",
         head,
         rows,
@@ -290,7 +292,7 @@ def _short(text: str, most: int = LONGEST) -> str:
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
-def tried_table(swept: Sweep) -> Table:
+def tried_table(swept: Sweep) -> ReportTable:
     """Return every setting with the figure it was judged by, and with how many seeds it was chosen."""
     seeds = len(swept.seeds)
     rows = []
@@ -306,7 +308,7 @@ def tried_table(swept: Sweep) -> Table:
                 cells = [f"{value:.3f}" for value in (np.mean(found), min(found), max(found))]
             line = [name if at == 0 else "", settings_text(setting), *cells, f"{times} of {seeds}"]
             rows.append(styled(line, "strong" if times else ""))
-    return Table(
+    return ReportTable(
         "What was tried",
         ["row", "settings", COLUMNS[swept.by], "from", "to", "chosen"],
         rows,
@@ -319,7 +321,7 @@ def settings_text(settings: dict[str, Any]) -> str:
     """Return settings as people write them.
 
     >>> settings_text({"rate": 0.1, "optimizer": {"name": "sgd", "momentum": 0.9}})
-    'rate = 0.1, optimizer = sgd (momentum = 0.9)'
+    'learning_rate = 0.1, optimizer = sgd (momentum = 0.9)'
     """
     return ", ".join(f"{name} = {_value(value)}" for name, value in settings.items()) or "as they are"
 
@@ -341,7 +343,7 @@ def sweep_page(swept: Sweep, title: str) -> str:
     return document(title, f"<h1>{escape(title)}</h1>{''.join(parts)}")
 
 
-def sites_table(sites: Sequence[SiteSummary]) -> Table:
+def sites_table(sites: Sequence[SiteSummary]) -> ReportTable:
     """Return what each site has; with several sites, the last line is all of them together."""
     rows = [
         _summary(one.name, one.rows, f"{one.columns:,}", one.classes, one.unlabelled, one.gaps) for one in sites
@@ -360,7 +362,7 @@ def sites_table(sites: Sequence[SiteSummary]) -> Table:
     shown = [
         at for at, name in enumerate(head) if name not in ("no label", "gaps") or any(row[at] for row in rows)
     ]
-    return Table(
+    return ReportTable(
         "",
         [head[at] for at in shown],
         [[row[at] for at in shown] for row in rows],
@@ -381,37 +383,41 @@ def _number(count: int) -> str:
     return f"{count:,}" if count else ""
 
 
-def preview_tables(found: Preview) -> list[Table]:
+def preview_tables(found: Preview) -> list[ReportTable]:
     """Return what would leave a site, message by message, and the rows that others would learn, if any."""
     rows = [
-        [str(at), one.question, one.answer, size(one.bytes), one.reveals]
-        for at, one in enumerate(found.messages, start=1)
+        [f"{'≤ ' if one.bound else ''}{one.times}", one.question, one.answer, size(one.bytes), one.reveals]
+        for one in found.messages
     ]
-    total = sum(one.bytes for one in found.messages)
+    count = sum(one.times for one in found.messages)
+    total = sum(one.times * one.bytes for one in found.messages)
+    decides = dict.fromkeys(f"{one.question}: {one.bound}" for one in found.messages if one.bound)
+    whole = f"In all {'at most ' if decides else ''}{count:,} messages, {size(total)}."
+    notes = [f"≤  {line}" for line in decides if not line.startswith("sum.")]
     made = [
-        Table(
+        ReportTable(
             "",
-            ["", "asked", "would leave", "size", "what it reveals to the coordinator"],
+            ["times", "asked", "would leave", "size", "what it reveals to the coordinator"],
             rows,
             right=(0, 3),
-            notes=["", Cell(f"In all {len(found.messages)} messages, {size(total)}.")],
+            notes=["", Cell(whole), *map(Cell, notes)],
         )
     ]
     if found.corners:
         corners = [[one.label, f"{one.rows:,}", f"{one.corners:,}", f"{one.share:.0%}"] for one in found.corners]
         title = "Corners of hulls: rows that others learn, rounded and not under your name"
-        made.append(Table(title, ["class", "rows", "corners", "share"], corners, right=(1, 2, 3)))
+        made.append(ReportTable(title, ["class", "rows", "corners", "share"], corners, right=(1, 2, 3)))
     return made
 
 
-def budget_table(charges: Sequence[Charge]) -> Table:
+def budget_table(charges: Sequence[Charge]) -> ReportTable:
     """Return what each run of a site cost of its privacy."""
     rows = []
     for one in charges:
         delta = f"{one.delta:g}" + (f" ({one.note} alone)" if one.note else "") if one.run else one.note
         epsilon = f"{one.epsilon:g}" if one.run else ""
         rows.append([moment(one.when), one.run[:8], one.method, one.unit, epsilon, delta])
-    return Table("", ["charged", "run", "method", "per", "epsilon", "delta"], rows, right=(4,))
+    return ReportTable("", ["charged", "run", "method", "per", "epsilon", "delta"], rows, right=(4,))
 
 
 def moment(when: float) -> str:

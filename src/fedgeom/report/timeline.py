@@ -1,4 +1,4 @@
-"""The conversation of a run, grouped: an exchange is a question with what its sum takes, and rounds come once."""
+"""Messages of a run, grouped into the steps of the protocol; repeated rounds are shown once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from fedgeom.report import markup
 from fedgeom.report.markup import escape
 from fedgeom.report.run_folder import RunFiles
-from fedgeom.report.table import Table, size, to_html
+from fedgeom.report.table import ReportTable, size, to_html
 from fedgeom.report.words import SUMS, in_words, stage_of
 
 LONGEST_ROUND = 48
@@ -16,7 +16,7 @@ LONGEST_ROUND = 48
 
 
 @dataclass
-class Step:
+class TimelineStep:
     """One question to all sites, and what came of it."""
 
     number: int
@@ -30,10 +30,10 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Exchange:
+class TimelineExchange:
     """A question, and the steps that belong to its sum."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[TimelineStep, ...]
 
     @property
     def kind(self) -> str:
@@ -57,7 +57,7 @@ class Exchange:
 class Phase:
     """Exchanges that came again and again in the same order: rounds."""
 
-    exchanges: tuple[Exchange, ...]
+    exchanges: tuple[TimelineExchange, ...]
     """All of them, in order."""
     period: int
     """How many make a round."""
@@ -68,11 +68,11 @@ class Phase:
         return len(self.exchanges) // self.period
 
 
-def read_steps(run: RunFiles) -> list[Step]:
+def read_steps(run: RunFiles) -> list[TimelineStep]:
     """Return the steps of a run in order, from its events and its ledger."""
-    steps: dict[int, Step] = {}
+    steps: dict[int, TimelineStep] = {}
     for one in run.events:
-        step = steps.setdefault(one.step, Step(one.step, one.kind, began=one.seconds))
+        step = steps.setdefault(one.step, TimelineStep(one.step, one.kind, began=one.seconds))
         if one.state == "asked":
             step.sites.add(one.site)
         elif one.state == "answered":
@@ -82,24 +82,24 @@ def read_steps(run: RunFiles) -> list[Step]:
             step.lost[one.site] = one.detail
             step.ended = one.seconds
     for entry in run.ledger:
-        step = steps.setdefault(entry.step, Step(entry.step, entry.kind))
+        step = steps.setdefault(entry.step, TimelineStep(entry.step, entry.kind))
         step.sent += entry.bytes
         step.answered.add(entry.site)
     return [steps[number] for number in sorted(steps) if number > 0]
 
 
-def read_exchanges(steps: Sequence[Step]) -> list[Exchange]:
+def read_exchanges(steps: Sequence[TimelineStep]) -> list[TimelineExchange]:
     """Put the steps of a sum with the question that it answers."""
-    found: list[list[Step]] = []
+    found: list[list[TimelineStep]] = []
     for step in steps:
         if step.kind in SUMS and found:
             found[-1].append(step)
         else:
             found.append([step])
-    return [Exchange(tuple(one)) for one in found]
+    return [TimelineExchange(tuple(one)) for one in found]
 
 
-def read_phases(exchanges: Sequence[Exchange]) -> list[Phase]:
+def read_phases(exchanges: Sequence[TimelineExchange]) -> list[Phase]:
     """Find what came again in the same order, and put it together."""
     kinds = [one.kind for one in exchanges]
     found = []
@@ -170,10 +170,10 @@ def _shown(phase: Phase, most: int) -> str:
     )
 
 
-def _table(steps: Sequence[Step]) -> str:
+def _table(steps: Sequence[TimelineStep]) -> str:
     rows = []
     for one in steps:
         came = f"{len(one.answered)} of {len(one.sites) or len(one.answered)}"
         rows.append([str(one.number), in_words(one.kind), came, size(one.sent)])
     head = ["question", "what was asked", "sites answered", "left all sites"]
-    return to_html(Table("All questions", head, rows, right=(0, 2, 3)))
+    return to_html(ReportTable("All questions", head, rows, right=(0, 2, 3)))

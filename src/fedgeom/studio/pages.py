@@ -25,11 +25,11 @@ from fedgeom.report.at_site import RESULTS, read_site_run
 from fedgeom.report.markup import POLICY
 from fedgeom.report.page import page_of
 from fedgeom.report.run_folder import RunFiles, read_run
-from fedgeom.report.table import Table, to_html
+from fedgeom.report.table import ReportTable, to_html
 from fedgeom.report.tables import preview_tables, sites_table
 from fedgeom.storage import write_text
 from fedgeom.studio import runs as studio_runs
-from fedgeom.studio import stewarding
+from fedgeom.studio import steward
 from fedgeom.studio.places import PAGE, Place, plain, run_line, run_names, side_by_side
 from fedgeom.studio.runs import Watcher, stream
 from fedgeom.studio.studies import (
@@ -61,7 +61,7 @@ def environment(place: Place, token: str) -> Environment:
     return made
 
 
-def _safe_html(table: Table) -> Markup:
+def _safe_html(table: ReportTable) -> Markup:
     """Return a table for a template; `to_html` has escaped every text."""
     return Markup(to_html(table))
 
@@ -277,7 +277,7 @@ class Handlers:
 
     def site(self, request: Request) -> HTMLResponse:
         """Show the steward's page."""
-        return self.pages("site.html", **stewarding.overview(self._site().path))
+        return self.pages("site.html", **steward.overview(self._site().path))
 
     async def approve(self, request: Request) -> Response:
         """Approve a job."""
@@ -285,13 +285,13 @@ class Handlers:
         hash = form.get("hash", "")
         days = form.get("days", "30")
         runs = form.get("runs", "1")
-        stewarding.approve(self._site().path, hash, days, runs)
+        steward.approve(self._site().path, hash, days, runs)
         return self.go("/site")
 
     async def revoke(self, request: Request) -> Response:
         """Take an approval back."""
         form = await read_form(request)
-        stewarding.revoke(self._site().path, "".join(form.get("hash", [])))
+        steward.revoke(self._site().path, "".join(form.get("hash", [])))
         return self.go("/site")
 
     async def rehearse(self, request: Request) -> HTMLResponse:

@@ -131,7 +131,7 @@ def launch_submit(place: Place, study: str) -> str:
 
 
 @dataclass
-class Asked:
+class QuestionProgress:
     """One question, and how far it is."""
 
     step: int
@@ -147,7 +147,7 @@ class Asked:
 class Progress:
     """How a run stands, from its events."""
 
-    questions: list[Asked] = field(default_factory=list)
+    questions: list[QuestionProgress] = field(default_factory=list)
     count: int = 0
 
     def take(self, event: Event) -> None:
@@ -155,7 +155,7 @@ class Progress:
         if event.step > self.count:
             self.count = event.step
             if event.kind not in SUMS or not self.questions:
-                self.questions.append(Asked(event.step, in_words(event.kind), stage_of(event.kind)))
+                self.questions.append(QuestionProgress(event.step, in_words(event.kind), stage_of(event.kind)))
         if not self.questions:
             return
         last = self.questions[-1]
@@ -171,7 +171,7 @@ class Progress:
             last.note = event.detail
 
     @property
-    def last(self) -> list[Asked]:
+    def last(self) -> list[QuestionProgress]:
         """The last questions, the newest first."""
         return self.questions[: -SHOWN - 1 : -1]
 

@@ -20,8 +20,8 @@ from fedgeom.deploy.coordinator import is_running
 from fedgeom.deploy.coordinator_folder import CoordinatorFolder
 from fedgeom.deploy.federation_file import build_method, read_federation, site_names, terms_of
 from fedgeom.errors import FedgeomError, InputError
-from fedgeom.federation.approval import hash_terms
 from fedgeom.federation.method import METHODS
+from fedgeom.federation.policy import hash_terms
 from fedgeom.protocols.plan import leaves as planned_leaves
 from fedgeom.storage import write_text
 from fedgeom.studio.places import Place, can_be_read, plain

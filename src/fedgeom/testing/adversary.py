@@ -13,7 +13,7 @@ from fedgeom.federation.messages import Question, encode
 from fedgeom.federation.runner import SiteRunner
 from fedgeom.protocols.join.messages import Hello, Share
 from fedgeom.protocols.secure_sum.messages import Confirm, SumQuestion, Unmask, hash_question
-from fedgeom.testing.rehearsal import CheckContext, Exchange, Rehearsal, refused
+from fedgeom.testing.rehearsal import CheckContext, RecordedExchange, Rehearsal, refused
 
 Variant = tuple[str, Question]
 """What the coordinator does, and the question it then asks."""
@@ -38,7 +38,7 @@ def refuses_spoilt_messages(context: CheckContext) -> int:
     return times * len(exchanges)
 
 
-def _answer_spoilt(runner: SiteRunner, one: Exchange, spoilt: bytes) -> None:
+def _answer_spoilt(runner: SiteRunner, one: RecordedExchange, spoilt: bytes) -> None:
     try:
         reply, memory = runner.answer(spoilt, one.before)
     except DecodeError:
@@ -53,7 +53,8 @@ def _answer_spoilt(runner: SiteRunner, one: Exchange, spoilt: bytes) -> None:
 def _spoil(request: bytes, rng: np.random.Generator) -> bytes:
     """Change, cut, double or add a few bytes."""
     data = bytearray(request)
-    way, at = int(rng.integers(4)), int(rng.integers(len(data)))
+    way = int(rng.integers(4))
+    at = int(rng.integers(len(data)))
     if way == 0:
         for _ in range(int(rng.integers(1, 4))):
             data[int(rng.integers(len(data)))] = int(rng.integers(256))
@@ -143,10 +144,10 @@ def _sum_tricks(question: SumQuestion, site: str) -> Iterator[Variant]:
     yield "does not stamp the ticket", msgspec.structs.replace(question, ticket=stale)
 
 
-def _one_of_each_kind(held: Rehearsal) -> list[Exchange]:
+def _one_of_each_kind(held: Rehearsal) -> list[RecordedExchange]:
     """Return the first and the last question of each kind, of a site that answered it."""
-    first: dict[str, Exchange] = {}
-    last: dict[str, Exchange] = {}
+    first: dict[str, RecordedExchange] = {}
+    last: dict[str, RecordedExchange] = {}
     for one in held.exchanges:
         if not refused(one.reply):
             first.setdefault(one.frame.kind, one)

@@ -57,7 +57,8 @@ def _alike(found: Any, wanted: Any, tolerance: float) -> bool:
 def _close(found: Mapping[str, Any], wanted: Mapping[str, Any], tolerance: float, what: str) -> None:
     assert set(found) == set(wanted), f"{what} has {sorted(found)}, the plain twin's {sorted(wanted)}"
     for name, value in wanted.items():
-        one, other = np.asarray(found[name]), np.asarray(value)
+        one = np.asarray(found[name])
+        other = np.asarray(value)
         if other.dtype.kind in "fiu":
             assert one.shape == other.shape, (
                 f"{what}: {name} has shape {one.shape}, the plain twin's {other.shape}"

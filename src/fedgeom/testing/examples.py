@@ -38,7 +38,8 @@ def twins(sites: list[SiteData], seed: int = 1) -> dict[str, list[SiteData]]:
 def other_rows(site: SiteData, rng: np.random.Generator) -> SiteData:
     """Move each row a little, no farther out than it was."""
     X = site.X + 0.05 * site.X.std(axis=0) * rng.standard_normal(site.X.shape)
-    before, after = np.linalg.norm(site.X, axis=1), np.linalg.norm(X, axis=1)
+    before = np.linalg.norm(site.X, axis=1)
+    after = np.linalg.norm(X, axis=1)
     return replace(site, table=X * (np.minimum(before, after) / np.maximum(after, 1e-300))[:, None])
 
 
@@ -49,14 +50,16 @@ def other_labels(site: SiteData, rng: np.random.Generator) -> SiteData:
 
 def other_sizes(site: SiteData) -> SiteData:
     """Give every third row of the last class to the first one; a site of one class stays as it is."""
-    y, classes = site.y.copy(), site.classes
+    y = site.y.copy()
+    classes = site.classes
     y[np.flatnonzero(site.y == classes[-1])[::3]] = classes[0]
     return replace(site, y=y)
 
 
 def with_extreme_row(site: SiteData) -> SiteData:
     """Move one row far out: to the rim, where all rows lie inside the unit disc."""
-    X, length = site.X.copy(), float(np.linalg.norm(site.X, axis=1).max())
+    X = site.X.copy()
+    length = float(np.linalg.norm(site.X, axis=1).max())
     at = int(np.linalg.norm(X, axis=1).argmax())
     X[at] *= (0.999 if length < 1 else 1000 * length) / max(length, 1e-300)
     return replace(site, table=X)

@@ -14,7 +14,7 @@ from fedgeom.protocols.evaluation import SumEvaluation
 from fedgeom.testing.rehearsal import CheckContext, Rehearsal
 
 
-class Died(BaseException):
+class SimulatedDeath(BaseException):
     """Stands for the death of the process that conducts a run."""
 
 
@@ -41,7 +41,7 @@ def _lose(undisturbed: Rehearsal, step: int, site: str) -> None:
     held = undisturbed.with_site_lost(site, step)
     ended = ""
     try:
-        held.hold()
+        held.conduct()
     except TooFewSitesError as error:
         ended = str(error)
     except Exception as error:
@@ -65,7 +65,7 @@ def evaluation_survives_dropout(context: CheckContext) -> int:
         held = undisturbed.with_site_lost(site.name, step)
         where = f"{site.name} was killed at step {step}, while the model was tested"
         try:
-            held.hold()
+            held.conduct()
         except Exception as error:
             raise AssertionError(f"{where}, and the run died of it: {error!r}") from error
         same = held.model.to_bytes() == undisturbed.model.to_bytes()
@@ -101,10 +101,10 @@ def _die(context: CheckContext, record: Path, step: int) -> None:
         nonlocal answered
         answered += event.state == "answered" and event.step == step
         if answered and event.step >= step:
-            raise Died
+            raise SimulatedDeath
 
     try:
         run(context.method, context.sites, context.seed, record=record, resumable=True, watch=watch)
-    except Died:
+    except SimulatedDeath:
         return
     raise AssertionError(f"the run has no step {step} at which the coordinator could die")

@@ -12,7 +12,7 @@ from fedgeom.crypto.keys import Identity
 from fedgeom.data.sites import SiteData
 from fedgeom.engines.embedded import EmbeddedEngine, Interfere
 from fedgeom.engines.run import run
-from fedgeom.federation.coordinator import Lost, Sites
+from fedgeom.federation.coordinator import Coordinator, Lost
 from fedgeom.federation.messages import Buffer, Frame, Question, Refusal, decode, pack_body, unpack
 from fedgeom.federation.method import Method
 from fedgeom.federation.policy import Policy
@@ -29,7 +29,7 @@ HOLDOUT = 0.25
 
 
 @dataclass(frozen=True)
-class Exchange:
+class RecordedExchange:
     """One question to one site: what was asked and answered, and the site's memory before and after."""
 
     step: int
@@ -54,13 +54,13 @@ class Rehearsal:
     seed: int = 0
     policy: Policy = field(default_factory=Policy)
     interfere: Interfere | None = None
-    exchanges: list[Exchange] = field(default_factory=list)
+    exchanges: list[RecordedExchange] = field(default_factory=list)
     engine: EmbeddedEngine = field(init=False)
-    conversation: Sites = field(init=False)
+    conversation: Coordinator = field(init=False)
     model: Any = None
     run: bytes = field(default_factory=lambda: os.urandom(32))
     identities: Mapping[str, Identity] | None = None
-    known: Mapping[tuple[int, str], Exchange] = field(default_factory=dict)
+    known: Mapping[tuple[int, str], RecordedExchange] = field(default_factory=dict)
     """What sites answered in an earlier run of the same number, by step and site: they are not asked again."""
 
     def __post_init__(self) -> None:
@@ -69,10 +69,10 @@ class Rehearsal:
         )
         self._step = 0
 
-    def hold(self) -> Rehearsal:
+    def conduct(self) -> Rehearsal:
         """Hold the whole conversation."""
         session = Session(self.method, self.run, self.seed, self.engine.roster)
-        self.model, self.conversation = session.hold(self)
+        self.model, self.conversation = session.conduct(self)
         return self
 
     def with_site_lost(self, site: str, step: int) -> Rehearsal:
@@ -110,7 +110,7 @@ class Rehearsal:
             if not isinstance(reply, Lost):
                 after = self.engine.memories[name]
                 self.exchanges.append(
-                    Exchange(self._step, name, requests[name], bytes(reply), before[name], after)
+                    RecordedExchange(self._step, name, requests[name], bytes(reply), before[name], after)
                 )
             yield name, reply
 
@@ -148,7 +148,7 @@ class Rehearsal:
         kind = _StrictRunner if strict else SiteRunner
         return kind(own.site, own.method, own.identity, own._data)
 
-    def question(self, exchange: Exchange) -> Question:
+    def question(self, exchange: RecordedExchange) -> Question:
         """Return a question as the site read it."""
         frame = exchange.frame
         return decode(frame.body, self.method.site.understands()[frame.kind])
@@ -163,7 +163,7 @@ class Rehearsal:
 
 
 class _StrictRunner(SiteRunner):
-    def stumble(self, run: bytes, error: Exception) -> tuple[bytes, bytes]:
+    def fail(self, run: bytes, error: Exception) -> tuple[bytes, bytes]:
         raise error
 
 
@@ -258,4 +258,4 @@ def _undisturbed_run(context: CheckContext, *, holdout: bool) -> Run:
 @lru_cache(maxsize=2)
 def _undisturbed_rehearsal(context: CheckContext, *, holdout: bool) -> Rehearsal:
     method = context.method_with_holdout if holdout else context.method
-    return Rehearsal(method, context.sites, context.seed).hold()
+    return Rehearsal(method, context.sites, context.seed).conduct()

@@ -15,7 +15,7 @@ from fedgeom.errors import DecodeError, FedgeomError
 from fedgeom.federation.messages import Question, decode, unpack
 from fedgeom.testing.examples import twins
 from fedgeom.testing.lies import Lie, lies_about, restamped
-from fedgeom.testing.rehearsal import CheckContext, Exchange, Rehearsal, refused
+from fedgeom.testing.rehearsal import CheckContext, RecordedExchange, Rehearsal, refused
 
 PLACES = ("before joining", "in its time", "once more", "after the end")
 """When a question is put: what the site remembers then differs."""
@@ -56,7 +56,7 @@ def refusals_reveal_nothing(context: CheckContext) -> int:
     lied = [usual.is_lie(trial, body) for trial, body in zip(trials, bodies, strict=True)]
     tried = 0
     for difference, data in twins(context.sites).items():
-        other = Replay(_hold(Rehearsal(context.method_with_holdout, data, context.seed)))
+        other = Replay(_conducted(Rehearsal(context.method_with_holdout, data, context.seed)))
         for trial, outcome, lie in zip(trials, outcomes, lied, strict=True):
             if not other.went_the_same_way(trial.key):
                 continue
@@ -72,10 +72,10 @@ def refusals_reveal_nothing(context: CheckContext) -> int:
     return tried
 
 
-def _hold(held: Rehearsal) -> Rehearsal:
+def _conducted(held: Rehearsal) -> Rehearsal:
     """Hold a run as far as it goes: with other data it may end early."""
     with contextlib.suppress(FedgeomError):
-        held.hold()
+        held.conduct()
     return held
 
 
@@ -98,7 +98,7 @@ class Replay:
         self._held = held
         self._runners = {name: held.new_runner(name) for name in held.names}
         self._left = any(map(_left, held.engine.memories.values()))
-        self._exchanges: dict[Key, Exchange] = {}
+        self._exchanges: dict[Key, RecordedExchange] = {}
         seen: Counter[tuple[str, str]] = Counter()
         for one in held.exchanges:
             kind = one.frame.kind

@@ -49,12 +49,12 @@ def test_a_refusal_is_said(flower: Flower) -> None:
 def test_nodes_get_numbers_unless_flower_knew_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     asked: list[list[str]] = []
     answers = [
-        calls.Called(0, 'a remark\n{"success": true, "node-id": 17}'),
-        calls.Called(1, "the key is ALREADY in use"),
-        calls.Called(1, "out of order"),
+        calls.CallResult(0, 'a remark\n{"success": true, "node-id": 17}'),
+        calls.CallResult(1, "the key is ALREADY in use"),
+        calls.CallResult(1, "out of order"),
     ]
 
-    def together(environment: calls.Environment, several: list[list[str]]) -> list[calls.Called]:
+    def together(environment: calls.Environment, several: list[list[str]]) -> list[calls.CallResult]:
         asked.extend(several)
         return answers
 

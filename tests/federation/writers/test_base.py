@@ -14,7 +14,7 @@ from fedgeom.errors import InputError
 from fedgeom.federation.writers import WRITERS, Writer, check_writers
 from fedgeom.testing.examples import example_sites
 
-TRAINED = fedgeom.FedAvg(rounds=3, epochs=1, validation=0.25, holdout=0.25)
+TRAINED = fedgeom.FedAvg(n_rounds=3, epochs=1, validation_fraction=0.25, holdout=0.25)
 
 
 class Telling(Writer):

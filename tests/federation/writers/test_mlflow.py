@@ -12,7 +12,7 @@ pytest.importorskip(
 import fedgeom
 from fedgeom.testing.examples import example_sites
 
-TRAINED = fedgeom.FedAvg(rounds=3, epochs=1, validation=0.25, holdout=0.25)
+TRAINED = fedgeom.FedAvg(n_rounds=3, epochs=1, validation_fraction=0.25, holdout=0.25)
 
 
 def test_what_mlflow_reads_is_what_the_record_has_and_telemetry_is_off(tmp_path, monkeypatch):
@@ -27,7 +27,7 @@ def test_what_mlflow_reads_is_what_the_record_has_and_telemetry_is_off(tmp_path,
     (kept,) = client.search_runs([client.get_experiment_by_name("fedgeom").experiment_id])
     assert kept.info.status == "FINISHED"
     assert kept.data.params["method"] == "fedavg"
-    assert kept.data.params["rounds"] == "3"
+    assert kept.data.params["n_rounds"] == "3"
     history = client.get_metric_history(kept.info.run_id, "round/joint_loss")
     assert [(one.step, one.value) for one in history] == [
         (at + 1, pytest.approx(loss)) for at, loss in enumerate(run.metrics["loss on rows set aside"])

@@ -13,7 +13,7 @@ from tensorboard.backend.event_processing.event_file_loader import EventFileLoad
 import fedgeom
 from fedgeom.testing.examples import example_sites
 
-TRAINED = fedgeom.FedAvg(rounds=3, epochs=1, validation=0.25, holdout=0.25)
+TRAINED = fedgeom.FedAvg(n_rounds=3, epochs=1, validation_fraction=0.25, holdout=0.25)
 
 
 def test_what_tensorboard_reads_is_what_the_record_has(tmp_path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedgeom.geometry.gaussians import find_lumps
+from fedgeom.geometry.gaussians import find_components
 
 
 def rows(*centres: float, each: int = 60) -> np.ndarray:
@@ -15,12 +15,12 @@ def rows(*centres: float, each: int = 60) -> np.ndarray:
 
 @pytest.mark.parametrize("centres", [(0.0,), (0.0, 9.0), (0.0, 9.0, 18.0)])
 def test_lumps_are_counted(centres: tuple[float, ...]) -> None:
-    found = find_lumps(rows(*centres), 4, 5)
+    found = find_components(rows(*centres), 4, 5)
     assert len(np.unique(found)) == len(centres)
     assert sorted(np.bincount(found).tolist()) == [60] * len(centres)
 
 
 def test_the_cap_holds_and_small_lumps_do_not_count() -> None:
-    assert len(np.unique(find_lumps(rows(0.0, 9.0, 18.0), 2, 5))) == 2
-    assert not find_lumps(rows(0.0, 9.0), 1, 5).any()
-    assert not find_lumps(rows(0.0, 9.0, each=4), 4, 5).any()  # 8 rows make no two lumps of 5
+    assert len(np.unique(find_components(rows(0.0, 9.0, 18.0), 2, 5))) == 2
+    assert not find_components(rows(0.0, 9.0), 1, 5).any()
+    assert not find_components(rows(0.0, 9.0, each=4), 4, 5).any()  # 8 rows make no two lumps of 5

@@ -14,9 +14,9 @@ import numpy as np
 from fedgeom.arrays import Floats
 from fedgeom.data.sites import SiteData
 from fedgeom.federation.plain import Plain
-from fedgeom.methods.ellipses.core import Layout, read_sum, vectors, write_classes
+from fedgeom.methods.ellipses.core import EllipseLayout, read_sum, vectors, write_classes
 from fedgeom.methods.ellipses.matching import Matched, fit, joint_tree, match, named, settle
-from fedgeom.methods.ellipses.messages import SumGaussians, SumScales
+from fedgeom.methods.ellipses.messages import SumEllipseScales, SumGaussians
 from fedgeom.methods.ellipses.model import EllipseModel
 from fedgeom.methods.ellipses.settings import EllipseSettings
 from fedgeom.methods.hulls import embedding as joint_map
@@ -33,12 +33,12 @@ def pooled(settings: EllipseSettings, sites: Sequence[SiteData], seed: int) -> P
     joint, own = _scales(settings, parts)
     mine = [np.unique(part.y.astype(str)).tolist() for part in parts]
     classes = len(words) or settings.given_classes or max(map(len, mine))
-    layout = Layout(parts[0].shape[1], len(parts) if settings.apart else 1, classes, settings.lumps)
+    layout = EllipseLayout(parts[0].shape[1], len(parts) if settings.apart else 1, classes, settings.n_components)
     written, slots = [], []
     for at, (part, scale) in enumerate(zip(parts, own, strict=True)):
         first = classes * at if settings.apart else 0
         slots.append({word: first + (words.index(word) if words else i) for i, word in enumerate(mine[at])})
-        places = {word: slot * settings.lumps for word, slot in slots[at].items()}
+        places = {word: slot * settings.n_components for word, slot in slots[at].items()}
         V = vectors(part.X, settings, joint if scale is None else scale)
         full = settings.rows_per_column * layout.columns
         written.append(write_classes(V, part.y.astype(str), places, layout, settings, full))
@@ -67,7 +67,9 @@ def _scales(settings: EllipseSettings, parts: Sequence[SiteData]) -> tuple[Float
     own = [joint_map.column_scales(part.X) if settings.site_scale else None for part in parts]
     if not settings.joint_scale:
         return None, own
-    total = fixed_sum([joint_map.site_scale(part.X) for part in parts], fraction_bits=SumScales.fraction_bits)
+    total = fixed_sum(
+        [joint_map.site_scale(part.X) for part in parts], fraction_bits=SumEllipseScales.fraction_bits
+    )
     return joint_map.joint_scales(total, parts[0].shape[1]), own
 
 

@@ -8,7 +8,7 @@ import pytest
 import fedgeom
 from fedgeom.data.validation import FaultsError
 from fedgeom.geometry.hyperbolic.poincare import exp0
-from fedgeom.methods.ellipses.core import Layout, check_width, read_sum, vectors, write_classes
+from fedgeom.methods.ellipses.core import EllipseLayout, check_width, read_sum, vectors, write_classes
 from tests.methods.ellipses.making import cloud
 
 SETTINGS = fedgeom.Ellipses(scale="none")
@@ -16,7 +16,7 @@ SETTINGS = fedgeom.Ellipses(scale="none")
 
 def test_moments_come_back_as_they_were() -> None:
     a, b = cloud(0, 0), cloud(1, 1, 30)
-    layout = Layout(3, 2, 2, 1)
+    layout = EllipseLayout(3, 2, 2, 1)
     V, y = np.vstack([a, b]), np.repeat(["x", "y"], [60, 30])
     found = read_sum(write_classes(V, y, {"x": 3, "y": 2}, layout, SETTINGS, 6), layout)
     order = np.argsort(-found.gaussians.counts)
@@ -31,7 +31,7 @@ def test_moments_come_back_as_they_were() -> None:
 
 def test_of_small_classes_covariances_stay_at_home() -> None:
     a, b = cloud(0, 0), cloud(1, 1, 5)
-    layout = Layout(3, 1, 2, 1)
+    layout = EllipseLayout(3, 1, 2, 1)
     V, y = np.vstack([a, b]), np.repeat(["x", "y"], [60, 5])
     vector = write_classes(V, y, {"x": 0, "y": 1}, layout, SETTINGS, 6)
     other = b.copy()
@@ -52,7 +52,7 @@ def test_of_small_classes_covariances_stay_at_home() -> None:
 def test_the_order_of_what_is_read_does_not_depend_on_the_slots() -> None:
     V = np.vstack([cloud(0, at) for at in range(4)])
     y = np.repeat(["a", "b", "c", "d"], 60)
-    layout = Layout(3, 2, 2, 1)
+    layout = EllipseLayout(3, 2, 2, 1)
     first = read_sum(write_classes(V, y, {"a": 0, "b": 1, "c": 2, "d": 3}, layout, SETTINGS, 6), layout)
     other = read_sum(write_classes(V, y, {"a": 3, "b": 2, "c": 0, "d": 1}, layout, SETTINGS, 6), layout)
     assert np.array_equal(first.gaussians.means, other.gaussians.means)
@@ -68,5 +68,5 @@ def test_rows_of_the_ball_are_taken_to_its_tangent_space() -> None:
 
 def test_too_wide_a_table_is_told_how_many_columns_would_do() -> None:
     with pytest.raises(FaultsError, match=r"Gaussians of 2,000 columns, 10 classes and 5 sites are a message"):
-        check_width(2000, Layout(2000, 5, 10, 1), 64 * 2**20)
-    check_width(50, Layout(50, 5, 10, 1), 64 * 2**20)
+        check_width(2000, EllipseLayout(2000, 5, 10, 1), 64 * 2**20)
+    check_width(50, EllipseLayout(50, 5, 10, 1), 64 * 2**20)

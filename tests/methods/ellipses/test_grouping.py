@@ -7,12 +7,12 @@ import pytest
 
 import fedgeom
 from fedgeom.errors import InputError
-from fedgeom.methods.ellipses.core import Layout, read_sum, write_classes
+from fedgeom.methods.ellipses.core import EllipseLayout, read_sum, write_classes
 from fedgeom.methods.ellipses.matching import fit, match
 from tests.methods.ellipses.making import cloud, own_words
 
 
-def received(layout: Layout, method: fedgeom.Ellipses, turn: int = 0):
+def received(layout: EllipseLayout, method: fedgeom.Ellipses, turn: int = 0):
     sites = own_words()
     total, words = np.zeros(layout.length), {}
     for at, one in enumerate(sites):
@@ -26,7 +26,7 @@ def received(layout: Layout, method: fedgeom.Ellipses, turn: int = 0):
 
 
 def test_each_class_is_found_at_every_site() -> None:
-    method, layout = fedgeom.Ellipses(n_classes=4, scale="none"), Layout(3, 4, 4, 1)
+    method, layout = fedgeom.Ellipses(n_classes=4, scale="none"), EllipseLayout(3, 4, 4, 1)
     for turn in (0, 1):
         sums, words = received(layout, method, turn)
         matched = match(sums, layout, method, 0)
@@ -45,13 +45,13 @@ def test_each_class_is_found_at_every_site() -> None:
 
 
 def test_too_many_classes_are_refused() -> None:
-    method, layout = fedgeom.Ellipses(n_classes=16, scale="none"), Layout(3, 4, 16, 1)
+    method, layout = fedgeom.Ellipses(n_classes=16, scale="none"), EllipseLayout(3, 4, 16, 1)
     with pytest.raises(InputError, match="n_classes is too large"):
         match(received(layout, method)[0], layout, method, 0)
 
 
 def test_a_class_of_two_lumps_has_two_gaussians() -> None:
-    method, layout = fedgeom.Ellipses(n_classes=2, scale="none", lumps=3), Layout(3, 2, 2, 3)
+    method, layout = fedgeom.Ellipses(n_classes=2, scale="none", n_components=3), EllipseLayout(3, 2, 2, 3)
     total = np.zeros(layout.length)
     for at in range(2):
         V = np.vstack([cloud(at, 0), cloud(at, 3), cloud(at, 1)])
@@ -64,7 +64,7 @@ def test_a_class_of_two_lumps_has_two_gaussians() -> None:
 
 
 def test_the_linear_rule_has_one_covariance() -> None:
-    method, layout = fedgeom.Ellipses(n_classes=4, scale="none", rule="linear"), Layout(3, 4, 4, 1)
+    method, layout = fedgeom.Ellipses(n_classes=4, scale="none", rule="linear"), EllipseLayout(3, 4, 4, 1)
     sums, _ = received(layout, method)
     model = fit(sums, match(sums, layout, method, 0), layout, method, None)
     assert (model.covariances == model.covariances[0]).all()

@@ -15,7 +15,7 @@ METHODS = {
     "shared": fedgeom.Ellipses(names="shared"),
     "ball": fedgeom.Ellipses(n_classes=2, space="ball", rule="linear"),
     "mixed": fedgeom.Ellipses(n_classes=2, depth="mixed"),
-    "lumps": fedgeom.Ellipses(lumps=2, min_rows=3, scale="site"),
+    "n_components": fedgeom.Ellipses(n_components=2, min_rows=3, scale="site"),
 }
 
 

@@ -18,7 +18,7 @@ from tests.methods.laws import assert_run_is
     [
         {"n_classes": 4},
         {"n_classes": 4, "rule": "linear", "scale": "none", "shrinkage": 2.0},
-        {"n_classes": 4, "lumps": 2, "scale": "site"},
+        {"n_classes": 4, "n_components": 2, "scale": "site"},
         {"n_classes": 4, "rows_per_column": 30.0},
     ],
     ids=str,

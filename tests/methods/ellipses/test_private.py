@@ -10,7 +10,7 @@ import pytest
 import fedgeom
 from fedgeom import DP, Ellipses, InputError, SiteData
 from fedgeom.methods.ellipses import core
-from fedgeom.methods.ellipses.core import Layout
+from fedgeom.methods.ellipses.core import EllipseLayout
 
 pytestmark = pytest.mark.usefixtures("fixed_noise")
 
@@ -30,7 +30,7 @@ def job(**settings: Any) -> Ellipses:
 
 
 def test_no_row_moves_the_numbers_by_more_than_is_reckoned_with() -> None:
-    rng, layout, settings = np.random.default_rng(0), Layout(3, 2, 3, 1), job()
+    rng, layout, settings = np.random.default_rng(0), EllipseLayout(3, 2, 3, 1), job()
     V, y = rng.normal(scale=2.0, size=(30, 3)), np.array(["p", "q"])[rng.integers(0, 2, 30)]
     places, most = {"p": 4, "q": 3}, core.bounds(layout)
     whole = core.bounded_gaussians(V, y, places, layout, settings)
@@ -79,7 +79,7 @@ def test_a_class_of_one_row_changes_nothing_that_can_be_seen() -> None:
         ({"scale": "joint"}, "wanted scale='none'"),
         ({"n_classes": "most"}, "wanted n_classes='their number'"),
         ({"n_classes": None}, "wanted n_classes='their number'"),
-        ({"lumps": 2}, "wanted lumps=1"),
+        ({"n_components": 2}, "wanted n_components=1"),
         ({"depth": "mixed"}, "wanted depth='same'"),
         ({"holdout": 0.2}, "wanted holdout=None"),
         ({"n_classes": None, "names": "shared"}, "needs the label names in its terms"),

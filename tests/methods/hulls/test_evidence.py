@@ -9,7 +9,7 @@ import pytest
 
 import fedgeom
 from fedgeom.data.sites import SiteData
-from fedgeom.methods.hulls.matching import Evidence, _site_evidence, doubts, group_evidence
+from fedgeom.methods.hulls.matching import MatchEvidence, _site_evidence, doubts, group_evidence
 
 
 def spot(x: float, y: float = 0.0) -> np.ndarray:
@@ -21,10 +21,10 @@ def test_the_next_best_grouping_of_one_hull_each() -> None:
     hulls = [spot(0.0), spot(0.0), spot(0.5), spot(0.1)]
     found = group_evidence(hulls, [0, 1, 1, 2], np.array([0, 0, 1, 0]), c=1.0)
     near, far = 2 * math.atanh(0.1), 2 * math.atanh((0.5 - 0.1) / (1 - 0.05))
-    assert found[3] == Evidence(own=round(near, 4), rival=1, other=round(far, 4))
+    assert found[3] == MatchEvidence(own=round(near, 4), rival=1, other=round(far, 4))
     assert found[3].verdict == "certain"
     assert found[2].verdict == "alone"
-    assert found[2] == Evidence()
+    assert found[2] == MatchEvidence()
 
 
 def test_hulls_of_a_site_keep_each_other_out() -> None:
@@ -52,19 +52,19 @@ def test_what_no_other_site_has_stays_where_it_is() -> None:
 
 def test_without_another_group_there_is_no_next_best() -> None:
     (one,) = _site_evidence(np.array([[4.0, np.inf]]), np.array([0]))
-    assert one == Evidence(own=2.0)
+    assert one == MatchEvidence(own=2.0)
     assert (one.ratio, one.verdict) == (None, "certain")
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -1.0])
 def test_numbers_that_are_no_distances_are_noticed(bad: float) -> None:
-    assert not Evidence(own=bad).sound
-    assert not Evidence(own=0.1, rival=0, other=bad).sound
-    assert Evidence(own=0.1, rival=0, other=0.2).sound
+    assert not MatchEvidence(own=bad).sound
+    assert not MatchEvidence(own=0.1, rival=0, other=bad).sound
+    assert MatchEvidence(own=0.1, rival=0, other=0.2).sound
 
 
 def test_doubts_are_told_the_greatest_first() -> None:
-    sure, less, least = (Evidence(own=own, rival=1, other=1.0) for own in (0.1, 0.9, 0.95))
+    sure, less, least = (MatchEvidence(own=own, rival=1, other=1.0) for own in (0.1, 0.9, 0.95))
     (found,) = doubts([0, 2, 3], [sure, less, least])
     assert found.what == "2 of 3 hulls might as well be of another class"
     assert found.why.startswith(

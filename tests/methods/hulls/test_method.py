@@ -23,13 +23,13 @@ from tests.tiers import set_cases
 STEPS = [
     "join.hello",
     "join.share",
-    "hulls.reach",
+    "hulls.extent",
     "sum.confirm 0",
     "sum.unmask 0",
     "hulls.encode",
     "sum.confirm 1",
     "sum.unmask 1",
-    "hulls.learn",
+    "hulls.take-model",
 ]
 
 
@@ -42,7 +42,7 @@ def twin(run: fedgeom.Run, method: fedgeom.Hulls, points: list[np.ndarray]) -> P
         n_classes=run.metrics["classes"],
         trim=method.trim,
         how=method.grouping,
-        classifier=fedgeom.PoincareSVC(C=method.C, pairs=method.pairs, as_published=method.as_published),
+        classifier=fedgeom.PoincareSVC(C=method.C, pairs=method.n_pairs, as_published=method.as_published),
     )
 
 
@@ -66,7 +66,7 @@ def test_secure_equals_plain_on_drawn_sites(n_sites: int, classes: int) -> None:
 @pytest.mark.parametrize(
     "settings",
     [
-        {"radius": 0.98, "capacity": 60, "n_classes": 3, "h": 3, "trim": 0.05, "pairs": 1},
+        {"radius": 0.98, "capacity": 60, "n_classes": 3, "h": 3, "trim": 0.05, "n_pairs": 1},
         {"grouping": "spectral", "C": 0.3},
         {"curvature": 0.5, "epsilon": 0.1},
         {"grouping": "published", "trim": 0.0, "as_published": True},
@@ -185,7 +185,7 @@ def test_each_site_killed_at_each_step_leaves_the_rest_a_result(victim: int, ste
     run = fedgeom.run(fedgeom.Hulls(), sites, interfere=kill(name, step))
     assert run.lost == {name: "the process was killed"}
     others = [site for site in sites if site.name != name]
-    counted = step.startswith(("sum.confirm 1", "sum.unmask 1", "hulls.learn"))  # its word was in already
+    counted = step.startswith(("sum.confirm 1", "sum.unmask 1", "hulls.take-model"))  # its word was in already
     assert run.metrics["sites"] == (5 if counted else 4)
     expected = fedgeom.run(fedgeom.Hulls(radius=run.metrics["radius"]), sites if counted else others)
     assert np.array_equal(run.model.normal, expected.model.normal)

@@ -9,7 +9,7 @@ from fedgeom.data.sites import SiteData
 from fedgeom.federation.messages import Array
 from fedgeom.methods.hulls import embedding as joint_map
 from fedgeom.methods.hulls.encoding import HullPlan
-from fedgeom.methods.hulls.messages import EncodeHulls, Learn
+from fedgeom.methods.hulls.messages import EncodeHulls, TakeHullModel
 from fedgeom.methods.hulls.rehearsal import corners
 
 SQUARE = np.array([[0.2, 0.2], [-0.2, 0.2], [-0.2, -0.2], [0.2, -0.2]])
@@ -49,4 +49,4 @@ def test_a_method_shows_what_its_trim_leaves_and_other_questions_show_no_row():
     shown = {trim: Hulls(trim=trim).rows_shown(site, question()) for trim in (0.0, 0.05)}
     farthest = {trim: np.linalg.norm(one.sent, axis=1).max() for trim, (one,) in shown.items()}
     assert farthest[0.0] > 0.8 > farthest[0.05]
-    assert Hulls().rows_shown(site, Learn(groups=(), model=b"")) == []
+    assert Hulls().rows_shown(site, TakeHullModel(groups=(), model=b"")) == []

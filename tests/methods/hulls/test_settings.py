@@ -9,7 +9,7 @@ import pytest
 
 from fedgeom import Hulls
 from fedgeom.errors import InputError
-from fedgeom.methods.hulls.messages import EncodeHulls, Reach, SumScatter
+from fedgeom.methods.hulls.messages import EncodeHulls, HullExtent, SumScatter
 from fedgeom.methods.hulls.settings import HullSettings
 from fedgeom.methods.hulls.site import HullSite
 
@@ -25,7 +25,7 @@ from fedgeom.methods.hulls.site import HullSite
         ({"n_classes": 1}, "n_classes=1 given; wanted a whole number from 2 to 4096 or one of 'most' or None"),
         ({"n_classes": 2.0}, "n_classes=2.0"),
         ({"C": -1}, "C=-1"),
-        ({"pairs": 0}, "pairs=0"),
+        ({"n_pairs": 0}, "n_pairs=0"),
         ({"h": 33}, "h=33"),
         ({"min_rows": -1}, "min_rows=-1"),
         ({"h": 9, "names": "shared"}, "h=9 given with names=.shared.; wanted 8 at most"),
@@ -56,7 +56,7 @@ def test_an_unknown_setting_is_named() -> None:
     [
         ({"epsilon": np.float64(0.1)}, {"epsilon": 0.1}),
         ({"epsilon": np.float32(0.5), "C": np.int64(2)}, {"epsilon": 0.5, "C": 2.0}),
-        ({"n_classes": np.int64(3), "pairs": np.uint8(2)}, {"n_classes": 3, "pairs": 2}),
+        ({"n_classes": np.int64(3), "n_pairs": np.uint8(2)}, {"n_classes": 3, "n_pairs": 2}),
         ({"as_published": np.bool_(True)}, {"as_published": True}),
         ({"grouping": np.str_("spectral")}, {"grouping": "spectral"}),
         ({"trim": 0}, {"trim": 0.0}),
@@ -82,9 +82,9 @@ def test_what_the_settings_settle_need_not_be_summed() -> None:
     settled = {"radius": 0.9, "capacity": 50, "n_classes": 2}
     assert Hulls(**settled).settled  # type: ignore[arg-type]
     plans = {
-        (): (Reach, EncodeHulls),
+        (): (HullExtent, EncodeHulls),
         ("settled",): (EncodeHulls,),
-        ("map",): (SumScatter, Reach, EncodeHulls),
+        ("map",): (SumScatter, HullExtent, EncodeHulls),
         ("settled", "map"): (SumScatter, EncodeHulls),
     }
     for kinds, wanted in plans.items():

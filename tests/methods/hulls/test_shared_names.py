@@ -13,7 +13,7 @@ from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
 from fedgeom.federation.policy import Policy
 from fedgeom.methods.hulls.encoding import HullPlan, decode_hulls
-from fedgeom.methods.hulls.messages import EncodeCorners, Learn
+from fedgeom.methods.hulls.messages import EncodeCorners, TakeHullModel
 from fedgeom.protocols.names import OpenNames, SealNames
 from tests.methods.coordinators import hold, kill, overhear, refusals, stamped
 from tests.methods.hulls.drawing import blobs
@@ -143,7 +143,7 @@ def test_no_rows_take_part_before_words_are_agreed_on() -> None:
     ],
 )
 def test_a_result_in_other_words_is_refused(change: Any, words: str) -> None:
-    (reason,) = refusals(SHARED, donors("abc", "abc", "abc"), Learn, change)
+    (reason,) = refusals(SHARED, donors("abc", "abc", "abc"), TakeHullModel, change)
     assert words in reason
 
 

@@ -20,7 +20,7 @@ from fedgeom.federation.runner import LEAVES
 from fedgeom.methods.catalogue import read_model
 from fedgeom.methods.hulls import core
 from fedgeom.methods.hulls.core import radius_of_level
-from fedgeom.methods.hulls.messages import EncodeHulls, Learn, Reach
+from fedgeom.methods.hulls.messages import EncodeHulls, HullExtent, TakeHullModel
 from fedgeom.methods.hulls.site import HullMemory, JointMap, check_disc
 from fedgeom.methods.moments.model import MomentsModel
 from fedgeom.protocols.join.messages import Hello
@@ -94,10 +94,10 @@ def test_the_slots_of_a_sites_classes_are_shuffled_anew_in_every_run() -> None:
 def test_a_result_that_leaves_one_block_out_is_not_refused_by_its_owner(block: int) -> None:
     """A refusal that only the owner of a block gives would tell the coordinator whose it is."""
 
-    def without(learn: Learn) -> Learn:
+    def without(learn: TakeHullModel) -> TakeHullModel:
         return replace(learn, groups=tuple(-1 if at // 2 == block else g for at, g in enumerate(learn.groups)))
 
-    said = lie(fedgeom.Hulls(), blobs(3, 2), Learn, without)
+    said = lie(fedgeom.Hulls(), blobs(3, 2), TakeHullModel, without)
     assert [reason for _, reason in said] == [None] * 3
 
 
@@ -115,7 +115,7 @@ NEITHER = MomentsModel(("a",), "centroid", *(np.zeros(1),) * 4, None).to_bytes()
     ],
 )
 def test_a_result_that_makes_no_sense_is_refused_by_all_alike(change: Callable[[Any], Any], words: str) -> None:
-    (reason,) = refusals(fedgeom.Hulls(), blobs(3, 2), Learn, change)
+    (reason,) = refusals(fedgeom.Hulls(), blobs(3, 2), TakeHullModel, change)
     assert words in reason
 
 
@@ -179,7 +179,7 @@ def test_a_word_larger_than_the_policy_allows_is_not_made() -> None:
         np.array([[1.0, 0.0], [0.0, 1e7]]),
     ],
 )
-@pytest.mark.parametrize("kind", [Reach, EncodeHulls])
+@pytest.mark.parametrize("kind", [HullExtent, EncodeHulls])
 def test_a_joint_map_that_fits_no_table_is_refused(kind: type[Any], matrix: np.ndarray) -> None:
     method = fedgeom.Hulls(embedding="discriminant")
     (reason,) = refusals(method, blobs(3, 2), kind, lambda ask: stamped(ask, embedding=Array.of(matrix)))
@@ -214,7 +214,7 @@ def test_asked_the_same_again_a_site_sends_the_very_same_word() -> None:
 def test_a_joint_map_that_the_terms_do_not_have_is_refused() -> None:
     identity = Array.of(np.eye(2))
     method = fedgeom.Hulls(epsilon=0.2)
-    (reason,) = refusals(method, blobs(3, 2), Reach, lambda ask: stamped(ask, embedding=identity))
+    (reason,) = refusals(method, blobs(3, 2), HullExtent, lambda ask: stamped(ask, embedding=identity))
     assert "where the terms have none" in reason
 
 
@@ -224,7 +224,7 @@ def zoomed(factor: float) -> Any:
 
 
 @pytest.mark.parametrize("factor", [0.99, 1.01, 3.0])
-@pytest.mark.parametrize("kind", [Reach, EncodeHulls])
+@pytest.mark.parametrize("kind", [HullExtent, EncodeHulls])
 def test_a_joint_map_that_does_not_follow_from_the_sums_is_refused(kind: type[Any], factor: float) -> None:
     """Where nothing is left to agree on, the first question that has the map is the one for hulls."""
     settled = {"radius": 0.999, "capacity": 200, "n_classes": 2} if kind is EncodeHulls else {}
@@ -236,14 +236,14 @@ def test_a_joint_map_that_does_not_follow_from_the_sums_is_refused(kind: type[An
 
 def test_a_joint_map_comes_with_the_sums_that_it_follows_from() -> None:
     method = fedgeom.Hulls(embedding="discriminant", epsilon=0.1)
-    assert refusals(method, blobs(3, 2), Reach, lambda ask: stamped(ask, scatter=None)) == {
+    assert refusals(method, blobs(3, 2), HullExtent, lambda ask: stamped(ask, scatter=None)) == {
         "a joint map came without the sums that it follows from"
     }
 
 
 def test_a_map_that_is_near_enough_is_taken_for_another_machines() -> None:
     method = fedgeom.Hulls(embedding="discriminant", epsilon=0.1)
-    assert {reason for _, reason in lie(method, blobs(3, 2), Reach, zoomed(1 + 1e-6))} == {None}
+    assert {reason for _, reason in lie(method, blobs(3, 2), HullExtent, zoomed(1 + 1e-6))} == {None}
 
 
 @pytest.mark.parametrize("factor", [3.0, 4.0])
@@ -252,7 +252,7 @@ def test_a_zoom_that_would_make_every_row_a_corner_makes_the_site_leave(
 ) -> None:
     """Also where the sums were such: they are the sites' own, but one site's rows may be unlike all others'."""
     monkeypatch.setattr(JointMap, "_check_map", lambda self, P, scatter: None)
-    (reason,) = refusals(fedgeom.Hulls(embedding="discriminant"), blobs(3, 2), Reach, zoomed(factor))
+    (reason,) = refusals(fedgeom.Hulls(embedding="discriminant"), blobs(3, 2), HullExtent, zoomed(factor))
     assert reason == LEAVES
 
 
@@ -292,7 +292,7 @@ def test_one_run_has_one_joint_map() -> None:
 def test_a_result_before_the_hulls_is_refused() -> None:
     method, sites = fedgeom.Hulls(epsilon=0.1), blobs(3, 2)
     model = hold(method, sites).model.to_bytes()
-    said = refusals(method, sites, Reach, lambda ask: Learn(groups=(), model=model))
+    said = refusals(method, sites, HullExtent, lambda ask: TakeHullModel(groups=(), model=model))
     assert said == {"a result came before the site sent its hulls"}
 
 

@@ -24,5 +24,5 @@ def clinics(n: int = 4, rows: int = 40, seed: int = 0) -> list[SiteData]:
 
 def quick(**changes: object) -> HyperFed:
     """Return HyperFed with a logistic regression: what is compared and weighed does not depend on the network."""
-    settings: dict[str, object] = {"rounds": 2, "steps": 3, "network": None, "learner": "logistic"}
+    settings: dict[str, object] = {"n_rounds": 2, "steps": 3, "network": None, "learner": "logistic"}
     return HyperFed(**(settings | {"head": "linear", "loss": "cross-entropy"} | changes))  # type: ignore[arg-type]

@@ -7,8 +7,8 @@ import pytest
 
 import fedgeom
 from fedgeom.errors import ProtocolError
-from fedgeom.methods.hyperfed.method import HyperFedConversation, _cosines
-from fedgeom.methods.hyperfed.site import CompareUpdates, FirstLetters, PairShares, PassOn
+from fedgeom.methods.hyperfed.method import HyperFedLoop, _cosines
+from fedgeom.methods.hyperfed.site import CompareUpdates, FirstUpdateMessages, PairShares, RelayUpdateMessages
 from fedgeom.methods.iterative import Consistent
 from fedgeom.methods.iterative.messages import TrainMasked, TrainOpen
 from fedgeom.protocols.pairwise import MODULUS, asks_first
@@ -32,12 +32,12 @@ def test_the_secure_run_equals_the_open_one_and_the_plain_twin(deviations, solve
 
 def test_the_weights_are_those_of_the_updates():
     sites = clinics()
-    opened, _ = overhear(quick(rounds=1, secure=False), sites)
+    opened, _ = overhear(quick(n_rounds=1, secure=False), sites)
     updates = {h.name: h.answer.sent for h in opened if isinstance(h.question, TrainOpen)}
     matrix = np.array([np.concatenate([leaf.numpy().ravel() for leaf in updates[s.name].values()]) for s in sites])
     unit = matrix / np.linalg.norm(matrix, axis=1, keepdims=True)
     wanted = Consistent().weigh(unit @ unit.T, None)
-    heard, _ = overhear(quick(rounds=1), sites)
+    heard, _ = overhear(quick(n_rounds=1), sites)
     told = next(h.question.factors for h in heard if isinstance(h.question, TrainMasked))
     np.testing.assert_allclose([told[site.name] for site in sites], wanted, atol=1e-4)
     assert 1 / sum(factor**2 for factor in told.values()) >= 3 - 1e-9
@@ -46,7 +46,7 @@ def test_the_weights_are_those_of_the_updates():
 def test_what_the_coordinator_gets_of_a_pair_are_two_random_shares_of_the_cosine():
     seen = []
     for _ in range(2):
-        heard, _ = overhear(quick(rounds=1), clinics())
+        heard, _ = overhear(quick(n_rounds=1), clinics())
         shares = {
             (h.name, other): s
             for h in heard
@@ -56,25 +56,28 @@ def test_what_the_coordinator_gets_of_a_pair_are_two_random_shares_of_the_cosine
         assert len(shares) == 4 * 3
         seen.append(shares)
         letters = [
-            letter for h in heard if isinstance(h.answer, FirstLetters) for letter in h.answer.letters.values()
+            letter
+            for h in heard
+            if isinstance(h.answer, FirstUpdateMessages)
+            for letter in h.answer.letters.values()
         ]
         assert len(letters) == 6
-        assert all(h.answer.length == 0 for h in heard if isinstance(h.answer, FirstLetters))
+        assert all(h.answer.length == 0 for h in heard if isinstance(h.answer, FirstUpdateMessages))
     assert not set(seen[0].values()) & set(seen[1].values())
     names = [site.name for site in clinics()]
     np.testing.assert_array_equal(_cosines(names, seen[0]), _cosines(names, seen[1]))
 
 
 def test_raw_deviations_tell_the_lengths():
-    heard, _ = overhear(quick(rounds=1, aggregation={"name": "consistent", "deviations": "raw"}), clinics())
-    lengths = [h.answer.length for h in heard if isinstance(h.answer, FirstLetters)]
+    heard, _ = overhear(quick(n_rounds=1, aggregation={"name": "consistent", "deviations": "raw"}), clinics())
+    lengths = [h.answer.length for h in heard if isinstance(h.answer, FirstUpdateMessages)]
     assert len(lengths) == 4
     assert min(lengths) > 0
 
 
 def test_a_policy_with_a_larger_cohort_raises_the_bound():
     sites = clinics(5)
-    run = fedgeom.run(quick(rounds=1), sites, policy=fedgeom.Policy(min_cohort=5))
+    run = fedgeom.run(quick(n_rounds=1), sites, policy=fedgeom.Policy(min_cohort=5))
     assert run.metrics["sites mixed"] == [5.0]
 
 
@@ -84,9 +87,9 @@ def test_the_sum_mixes_at_least_as_many_sites_as_every_policy_asks_for(deviation
     sites = clinics(6)
     sites[0] = fedgeom.SiteData(sites[0].name, 0.01 * sites[0].X, sites[0].y)  # it moves least, and would get most
     method = quick(
-        rounds=1,
+        n_rounds=1,
         scale="none",
-        aggregation={"name": "consistent", "mixed": 1.0, "deviations": deviations},
+        aggregation={"name": "consistent", "min_effective_sites": 1.0, "deviations": deviations},
     )
     free = fedgeom.run(method, sites, policy=fedgeom.Policy(min_cohort=2)).metrics["sites mixed"]
     assert min(free) < 4
@@ -103,12 +106,12 @@ def test_sites_refuse_weights_that_mix_fewer(monkeypatch):
 
     monkeypatch.setattr(Consistent, "weigh", one_alone)
     with pytest.raises(fedgeom.FedgeomError, match=r"a sum of 1\.2 sites; the policy asks for 4"):
-        fedgeom.run(quick(rounds=1), clinics(5), policy=fedgeom.Policy(min_cohort=4))
+        fedgeom.run(quick(n_rounds=1), clinics(5), policy=fedgeom.Policy(min_cohort=4))
 
 
 def test_the_mean_compares_nothing():
     heard, _ = overhear(quick(aggregation="mean"), clinics())
-    assert not any(isinstance(h.question, CompareUpdates | PassOn) for h in heard)
+    assert not any(isinstance(h.question, CompareUpdates | RelayUpdateMessages) for h in heard)
 
 
 def test_shares_that_are_missing_or_do_not_fit_name_both_sites():
@@ -123,7 +126,7 @@ def test_shares_that_are_missing_or_do_not_fit_name_both_sites():
 
 def test_a_site_lost_while_comparing_is_left_out(monkeypatch):
     sites = clinics(5)
-    whole = HyperFedConversation.compare
+    whole = HyperFedLoop.compare
 
     def losing(self, number, group):
         found = whole(self, number, group)
@@ -138,7 +141,7 @@ def test_a_site_lost_while_comparing_is_left_out(monkeypatch):
             lengths=found.lengths[list(kept)],
         )
 
-    monkeypatch.setattr(HyperFedConversation, "compare", losing)
-    run = fedgeom.run(quick(rounds=3), sites)
+    monkeypatch.setattr(HyperFedLoop, "compare", losing)
+    run = fedgeom.run(quick(n_rounds=3), sites)
     assert len(run.metrics["sites mixed"]) == 3
     assert np.isfinite(run.model.predict_proba(sites[0].X)).all()

@@ -17,7 +17,7 @@ from tests.methods.hyperfed.making import clinics, quick
 torch = pytest.importorskip("torch")
 
 OPEN = {"secure": False}
-SMALL = {"rounds": 2, "epochs": 1, "network": {"name": "mlp", "hidden": 8, "features": 6, "embedding": 4}}
+SMALL = {"n_rounds": 2, "epochs": 1, "network": {"name": "mlp", "hidden": 8, "features": 6, "embedding_dim": 4}}
 
 
 def test_it_is_found_by_its_name_and_its_terms_travel():
@@ -38,15 +38,15 @@ def test_a_round_is_that_of_the_paper(secure):
     sites = [SiteData(f"s{k}", rng.normal(size=(6, 3)), np.array(list("abcabc"))) for k in range(3)]
     head = Poincare(slope=0.7)
     method = HyperFed(
-        rounds=2,
+        n_rounds=2,
         steps=1,
-        batch=None,
-        rate=0.2,
+        batch_size=None,
+        learning_rate=0.2,
         scale="none",
-        network=MLP(features=4, depth=0, embedding=3),
+        network=MLP(features=4, depth=0, embedding_dim=3),
         head=head,
         loss=Triplet(margin=1.5, negatives="all"),
-        aggregation=Consistent(mixed=2.0),
+        aggregation=Consistent(min_effective_sites=2.0),
         personal="none",
         secure=secure,
     )
@@ -54,16 +54,20 @@ def test_a_round_is_that_of_the_paper(secure):
         pytest.importorskip("seal", reason="needs seal-python")
     few = Policy(min_cohort=2)  # more would raise how many sites are mixed
     run = fedgeom.run(method, sites, seed=5, policy=few)
-    start = fedgeom.run(HyperFed(**(method.terms() | {"rounds": 1, "rate": 1e-12})), sites, seed=5, policy=few)
+    start = fedgeom.run(
+        HyperFed(**(method.terms() | {"n_rounds": 1, "learning_rate": 1e-12})), sites, seed=5, policy=few
+    )
     theta = [np.asarray(a, float) for a in start.model.parameters.values()]
-    assert [a.shape for a in theta] == [(4, 3), (4,), (3, 4), (3,)]
+    shapes = [a.shape for a in theta]
+    assert shapes == [(4, 3), (4,), (3, 4), (3,)]
     prototypes = head.points(3, 3)
     sizes = np.cumsum([a.size for a in theta])[:-1]
     flat = np.concatenate([a.ravel() for a in theta])
     for _ in range(2):
         theta = [p.reshape(a.shape) for p, a in zip(np.split(flat, sizes), theta, strict=True)]
         labels = np.array([0, 1, 2, 0, 1, 2])
-        changes = np.array([twin.step(theta, s.X, labels, prototypes, 1.5, 0.2) - flat for s in sites])
+        found = [twin.descend(flat, shapes, s.X, labels, prototypes, twin.triplet(1.5), 0.2) for s in sites]
+        changes = np.array(found) - flat
         flat = flat + twin.min_norm_weights(changes, 2.0) @ changes
     found = np.concatenate([np.ravel(a) for a in run.model.parameters.values()])
     assert (
@@ -107,7 +111,10 @@ def test_every_variant_trains_equals_its_twin_and_comes_back_from_its_file(chang
 
 
 def test_sites_with_prototypes_of_their_own_keep_them_and_send_none():
-    sites, method = clinics(), HyperFed(**(SMALL | OPEN | {"prototypes": "fixed", "rounds": 6, "rate": 0.3}))
+    sites, method = (
+        clinics(),
+        HyperFed(**(SMALL | OPEN | {"prototypes": "fixed", "n_rounds": 6, "learning_rate": 0.3})),
+    )
     run = fedgeom.run(method, sites)
     with pytest.raises(fedgeom.InputError, match="for_site"):  # the joint body has no prototypes of its own
         run.model.predict(sites[0].X)
@@ -133,7 +140,7 @@ def test_shared_prototypes_move_and_fixed_ones_are_no_part_of_the_model():
 def test_training_learns_and_the_secure_way_equals_the_open_one():
     pytest.importorskip("seal")
     sites = clinics(rows=60)
-    changes = {"rounds": 4, "rate": 0.3, "loss": "geodesic-softmax", "epochs": 5}
+    changes = {"n_rounds": 4, "learning_rate": 0.3, "loss": "geodesic-softmax", "epochs": 5}
     secure = fedgeom.run(HyperFed(**(SMALL | changes)), sites)
     shown = fedgeom.run(HyperFed(**(SMALL | changes | OPEN)), sites)
     for name, array in shown.model.parameters.items():
@@ -155,7 +162,7 @@ def test_the_same_bytes_come_over_flower():
 def test_every_question_may_find_a_new_process():
     """What a process would have built before, a network above all, is forgotten before each question."""
     pytest.importorskip("seal")
-    sites, method = clinics(), HyperFed(**(SMALL | {"rounds": 1}))
+    sites, method = clinics(), HyperFed(**(SMALL | {"n_rounds": 1}))
 
     def forget(site, request):
         memo.clear()

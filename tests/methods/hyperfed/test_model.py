@@ -18,7 +18,12 @@ TREE = {"a": "ab", "b": "ab", "ab": "all", "c": "all"}
 @pytest.fixture(scope="module")
 def run():
     method = HyperFed.measured(
-        rounds=6, epochs=3, rate=0.3, network={"name": "mlp", "embedding": 4}, class_tree=TREE, secure=False
+        n_rounds=6,
+        epochs=3,
+        learning_rate=0.3,
+        network={"name": "mlp", "embedding_dim": 4},
+        class_tree=TREE,
+        secure=False,
     )
     return fedgeom.run(method, clinics(rows=60))
 
@@ -77,6 +82,6 @@ def test_the_tree_comes_back_from_the_file_and_points_lie_in_the_ball(run):
 
 
 def test_without_a_tree_there_is_none():
-    run = fedgeom.run(HyperFed.measured(rounds=1, steps=1, secure=False), clinics())
+    run = fedgeom.run(HyperFed.measured(n_rounds=1, steps=1, secure=False), clinics())
     with pytest.raises(InputError, match="class_tree"):
         run.model.predict_confident(clinics()[0].X)

@@ -16,13 +16,18 @@ def test_the_default_is_the_papers_row_with_its_aggregation_mended():
     method = HyperFed()
     assert method.loss == Triplet(margin=3.0)
     assert method.head == Poincare(slope=0.9)
-    assert method.combine_rule == Consistent(deviations="unit", mixed=3.0, solver="exact")
-    assert (method.network.embedding, method.weights, method.compares, method.masked) == (20, "sites", True, True)
+    assert method.combine_rule == Consistent(deviations="unit", min_effective_sites=3.0, solver="exact")
+    assert (method.network.embedding_dim, method.weights, method.compares, method.masked) == (
+        20,
+        "sites",
+        True,
+        True,
+    )
 
 
 def test_published_and_measured():
-    paper = HyperFed.published(rounds=3)
-    assert (paper.rate, paper.batch, paper.epochs, paper.rounds) == (0.3, 128, 5, 3)
+    paper = HyperFed.published(n_rounds=3)
+    assert (paper.learning_rate, paper.batch_size, paper.epochs, paper.n_rounds) == (0.3, 128, 5, 3)
     assert paper.combine_rule == Consistent(deviations="raw", solver="printed")
     assert paper.head.placing == "published"
     best = HyperFed.measured()
@@ -42,7 +47,7 @@ def test_what_the_coordinator_is_shown_is_said():
 
 
 def test_an_embedding_that_was_given_stays():
-    assert HyperFed(network=LeNet(embedding=5), shape=(1, 28, 28)).network.embedding == 5
+    assert HyperFed(network=LeNet(embedding_dim=5), shape=(1, 28, 28)).network.embedding_dim == 5
     assert HyperFed(network=None, head="linear", loss="cross-entropy").network is None
 
 
@@ -76,7 +81,7 @@ def test_losses_by_name_and_table():
         ({"class_tree": ("no tree",)}, "wanted"),
         ({"prototypes": "loose"}, "prototypes"),
         ({"loss": "tripled"}, "triplet"),
-        ({"aggregation": {"name": "consistent", "mixed": 0.5}}, "mixed"),
+        ({"aggregation": {"name": "consistent", "min_effective_sites": 0.5}}, "mixed"),
     ],
 )
 def test_what_cannot_be_is_refused(changes, says):

@@ -8,7 +8,7 @@ import pytest
 import fedgeom
 from fedgeom.errors import FedgeomError
 from fedgeom.federation.messages import Array
-from fedgeom.methods.hyperfed.site import CompareUpdates, PassOn
+from fedgeom.methods.hyperfed.site import CompareUpdates, RelayUpdateMessages
 from fedgeom.methods.iterative.messages import TrainMasked
 from tests.methods.coordinators import lie, overhear
 from tests.methods.hyperfed.making import clinics, quick
@@ -31,7 +31,7 @@ def reasons(kind, change, **settings):
         (lambda ask: replace(ask, partners=("clinic 1", "clinic 2", "stranger")), "not other sites"),
         (lambda ask: replace(ask, agreed=bytes(32)), "other classes or another scale"),
         (lambda ask: replace(ask, given={}), "does not fit the model"),
-        (lambda ask: replace(ask, round=7), "joined on rounds=2"),
+        (lambda ask: replace(ask, round=7), "joined on n_rounds=2"),
     ],
 )
 def test_partners_and_models_that_were_not_agreed_on_are_refused(change, says):
@@ -50,7 +50,7 @@ def test_partners_and_models_that_were_not_agreed_on_are_refused(change, says):
     ],
 )
 def test_letters_out_of_order_are_refused(change, says):
-    found = reasons(PassOn, change)
+    found = reasons(RelayUpdateMessages, change)
     assert found
     assert all(reason is not None and says in reason for reason in found)
 
@@ -76,7 +76,7 @@ def test_weights_that_single_a_site_out_are_refused():
 
 def test_a_run_without_comparisons_answers_none():
     sites = clinics()
-    heard, engine = overhear(quick(aggregation="mean", rounds=1), sites)
+    heard, engine = overhear(quick(aggregation="mean", n_rounds=1), sites)
     ask = next(h.question for h in heard if isinstance(h.question, TrainMasked))
     compare = CompareUpdates(round=0, given=ask.given, agreed=ask.agreed, partners=("clinic 1", "clinic 2"))
     runner = engine.runners["clinic 0"]

@@ -57,7 +57,7 @@ class Bowl(Learner):
 
 
 register(Bowl())
-BOWLS = {"learner": "bowl", "scale": "none", "batch": None, "epochs": 1}
+BOWLS = {"learner": "bowl", "scale": "none", "batch_size": None, "epochs": 1}
 
 
 def bowls(*pairs: tuple[float, float], copies: tuple[int, ...] = ()) -> list[SiteData]:

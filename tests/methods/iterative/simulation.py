@@ -39,7 +39,7 @@ def simulate(rule: TrainingRule, sites: Sequence[SiteData], seed: int = 0) -> Pl
 
     def task(at: int, number: int) -> Task:
         site, (centre, spread) = ordered[at], scale[at]
-        effort = rule.effort(rule.rate if number == LAST else rule.rate_in(number))
+        effort = rule.effort(rule.learning_rate if number == LAST else rule.rate_in(number))
         rows, y = setup.rows_of(site, learner.dtype), label_indices(site.y, names)
         rows = setup.scaled(rows, centre, spread, learner.dtype)
         rng = generator(seed, number, site.name)
@@ -49,7 +49,7 @@ def simulate(rule: TrainingRule, sites: Sequence[SiteData], seed: int = 0) -> Pl
     like, state, owns = Tree(rule.sent_like(shared)), Tree(rule.start(shared)), [State() for _ in ordered]
     form = Summed.of(rule, like, learner.statistics)
     weights = np.array([float(len(site)) if rule.weights == "rows" else 1.0 for site in ordered])
-    for number in range(rule.rounds if rule.sends else 0):
+    for number in range(rule.n_rounds if rule.sends else 0):
         given = state.select(rule.gives)
         sent = [rule.train(task(at, number), given.copy(), owns[at]) for at in range(len(ordered))]
         if groups:

@@ -14,10 +14,10 @@ from fedgeom.federation.policy import Policy
 from fedgeom.federation.results import LEAVES
 from fedgeom.methods.iterative import setup
 from fedgeom.methods.iterative.setup import (
-    Begin,
+    BeginTraining,
+    CountTrainingRows,
     Ready,
-    SumColumns,
-    SumRows,
+    SumTrainingColumns,
     check_site,
     check_together,
     label_indices,
@@ -29,7 +29,7 @@ from tests.methods.iterative.making import losing, unlike
 
 SITES = unlike()
 CLASSES = ("class 0", "class 1")
-SHORT = {"rounds": 2, "epochs": 1}
+SHORT = {"n_rounds": 2, "epochs": 1}
 replace = msgspec.structs.replace
 
 
@@ -38,12 +38,12 @@ def joined(**settings):
     algorithm = FedAvg(classes=CLASSES, **(SHORT | settings))
     asking, engine = asking_of(algorithm, SITES)
     cohort, joint = join(asking, algorithm), algorithm.scale == "joint"
-    sums = cohort.sum_checked(SumColumns(), length=5) if joint else None
-    rows = cohort.sum_checked(SumRows(), length=1) if algorithm.sums_rows else None
-    return asking, engine, Begin(classes=CLASSES, columns=sums, rows=rows)
+    sums = cohort.sum_checked(SumTrainingColumns(), length=5) if joint else None
+    rows = cohort.sum_checked(CountTrainingRows(), length=1) if algorithm.sums_rows else None
+    return asking, engine, BeginTraining(classes=CLASSES, columns=sums, rows=rows)
 
 
-def with_total(begin: Begin, total) -> Begin:
+def with_total(begin: BeginTraining, total) -> BeginTraining:
     """Return the question with another sum under the same tag."""
     return replace(begin, columns=replace(begin.columns, total=Array.of(total)))
 
@@ -95,7 +95,7 @@ def test_too_few_are_ready():
 # What a site refuses.
 
 
-def nearly(begin: Begin) -> Begin:
+def nearly(begin: BeginTraining) -> BeginTraining:
     """Change the sum by its smallest digit."""
     total = begin.columns.total.numpy()
     total[3] += np.uint64(1)
@@ -216,7 +216,7 @@ def test_rows_are_scaled_once_a_run_and_not_once_a_round(monkeypatch):
     scaled, calls = setup.scaled, []
     monkeypatch.setattr(setup, "scaled", lambda *given: calls.append(1) or scaled(*given))
     sites = unlike()
-    fedgeom.run(fedgeom.FedAvg(rounds=4, validation=0.2), sites, seed=0)
+    fedgeom.run(fedgeom.FedAvg(n_rounds=4, validation_fraction=0.2), sites, seed=0)
     assert len(calls) == len(sites)
-    fedgeom.run(fedgeom.FedAvg(rounds=1), sites, seed=0)  # another run knows nothing of the first
+    fedgeom.run(fedgeom.FedAvg(n_rounds=1), sites, seed=0)  # another run knows nothing of the first
     assert len(calls) == 2 * len(sites)

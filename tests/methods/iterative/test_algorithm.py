@@ -27,7 +27,7 @@ SITES = unlike()
     "options",
     [
         {},
-        {"rounds": 3, "classes": ("a", "b"), "rate": 0.5},
+        {"n_rounds": 3, "classes": ("a", "b"), "learning_rate": 0.5},
         {"aggregation": TrimmedMean(0.3), "schedule": Decay(0.5), "personal": Interpolation(0.25)},
     ],
 )
@@ -53,8 +53,8 @@ def test_known_by_name(name):
 def test_terms_of_something_else():
     with pytest.raises(InputError, match=r"there is no setting 'trim'; there are: .*aggregation"):
         FedAvg.from_terms({"trim": 0.3})
-    with pytest.raises(InputError, match="rounds='many' given; wanted a whole number from 1 to 500"):
-        FedAvg.from_terms({"rounds": "many"})
+    with pytest.raises(InputError, match="n_rounds='many' given; wanted a whole number from 1 to 500"):
+        FedAvg.from_terms({"n_rounds": "many"})
 
 
 def test_sites_must_fit_together():
@@ -71,7 +71,7 @@ def test_sites_must_fit_together():
 
 
 def test_agreed_classes_need_not_occur():
-    run = fedgeom.run(FedAvg(rounds=1, classes=("class 0", "class 1", "rare")), SITES)
+    run = fedgeom.run(FedAvg(n_rounds=1, classes=("class 0", "class 1", "rare")), SITES)
     assert run.model.names == ("class 0", "class 1", "rare")
     assert run.model.parameters["weights"].shape == (2, 3)
 
@@ -119,13 +119,13 @@ class Prototypes(Algorithm):
             "model": mean["model"],
             "prototypes": mean["prototypes"],
             "pull": state["pull"] * np.exp(-mean["facts"]["rows"] / 10),
-            "seen": {"rounds": round.number + 1},
+            "seen": {"n_rounds": round.number + 1},
         }
 
 
 @pytest.mark.parametrize("weights", ["rows", "sites"])
 def test_a_state_of_any_shape_trains_securely_as_in_the_open_and_as_its_twin(weights):
-    options = {"rounds": 3, "epochs": 1, "batch": 5, "weights": weights}
+    options = {"n_rounds": 3, "epochs": 1, "batch_size": 5, "weights": weights}
     secure = fedgeom.run(Prototypes(**options), SITES, seed=2)
     shown = fedgeom.run(Prototypes(secure=False, **options), SITES, seed=2)
     twin = simulate(Prototypes(**options), SITES, 2)
@@ -138,7 +138,7 @@ def test_a_state_of_any_shape_trains_securely_as_in_the_open_and_as_its_twin(wei
 
 
 def test_a_state_of_any_shape_goes_on_after_a_crash(tmp_path):
-    algorithm = Prototypes(rounds=3, epochs=1)
+    algorithm = Prototypes(n_rounds=3, epochs=1)
 
     class KilledError(Exception):
         pass
@@ -175,13 +175,13 @@ def heard(run) -> list[tuple[int, float, float]]:
 
 
 def test_combine_knows_the_round_and_draws_from_the_runs_seed():
-    algorithm = Noisy(rounds=3, epochs=1)
+    algorithm = Noisy(n_rounds=3, epochs=1)
     first = heard(lambda: fedgeom.run(algorithm, SITES, seed=1))
     assert [(number, share) for number, share, _ in first] == [(0, 1.0), (1, 1.0), (2, 1.0)]
     draws = {draw for _, _, draw in first}
     assert len(draws) == 3  # every round has a generator of its own
     assert heard(lambda: fedgeom.run(algorithm, SITES, seed=1)) == first
-    assert heard(lambda: fedgeom.run(Noisy(rounds=3, epochs=1, secure=False), SITES, seed=1)) == first
+    assert heard(lambda: fedgeom.run(Noisy(n_rounds=3, epochs=1, secure=False), SITES, seed=1)) == first
     assert heard(lambda: algorithm.plain(SITES, seed=1)) == first
     assert heard(lambda: simulate(algorithm, SITES, 1)) == first
     assert not draws & {draw for _, _, draw in heard(lambda: algorithm.plain(SITES, seed=2))}
@@ -190,5 +190,7 @@ def test_combine_knows_the_round_and_draws_from_the_runs_seed():
 
 
 def test_combine_knows_the_share_of_the_sites():
-    found = heard(lambda: fedgeom.run(Noisy(rounds=2, epochs=1, share=0.5, min_sites=2, secure=False), SITES))
+    found = heard(
+        lambda: fedgeom.run(Noisy(n_rounds=2, epochs=1, participation=0.5, min_sites=2, secure=False), SITES)
+    )
     assert [share for _, share, _ in found] == [0.5, 0.5]

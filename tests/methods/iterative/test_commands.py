@@ -42,7 +42,7 @@ def federation(tmp_path):
     return tmp_path
 
 
-def plan(folder, method, parameters="rounds = 2\nepochs = 1\n"):
+def plan(folder, method, parameters="n_rounds = 2\nepochs = 1\n"):
     sites = "".join(f'[[sites]]\nfile = "s{at}.csv"\n' for at in range(3))
     file = folder / f"{method}.toml"
     file.write_text(f'method = "{method}"\nlabel = "label"\nholdout = 0.25\n[parameters]\n{parameters}{sites}')
@@ -62,7 +62,7 @@ def test_run(federation, method):
 
 
 def test_own_scales_are_scored_at_home(federation):
-    file = plan(federation, "fedavg", 'rounds = 2\nscale = "site"\n')
+    file = plan(federation, "fedavg", 'n_rounds = 2\nscale = "site"\n')
     assert "federated" in call("run", "--policy", "relaxed", file, "--out", federation / "runs" / "x")
 
 
@@ -70,7 +70,7 @@ def test_resume(federation, monkeypatch):
     from fedgeom.engines.embedded import EmbeddedEngine
 
     file, deliver = (
-        plan(federation, "scaffold", "rounds = 3\nepochs = 1\nsecure = false\n"),
+        plan(federation, "scaffold", "n_rounds = 3\nepochs = 1\nsecure = false\n"),
         EmbeddedEngine.deliver,
     )
     steps = [0]
@@ -110,7 +110,7 @@ def test_methods_lists_the_algorithms_and_what_leaves():
 def test_choices_in_a_federation_file(federation):
     """A choice with settings of its own is a table there."""
     choices = (
-        'rounds = 2\nepochs = 1\nschedule = "cosine"\n'
+        'n_rounds = 2\nepochs = 1\nschedule = "cosine"\n'
         'aggregation = {name = "trimmed", trim = 0.3}\npersonal = {name = "interpolated", mix = 0.5}\n'
     )
     call("run", "--policy", "relaxed", plan(federation, "fedavg", choices), "--out", federation / "runs" / "x")
@@ -166,7 +166,7 @@ def test_packages_add_methods_and_learners(tmp_path):
     assert {"halved", "other", "fedavg"} <= set(METHODS)
     assert "strange" not in sys.modules  # what is offered is loaded when it is used
     assert method_class("fedavg") is FedAvg  # what comes with fedgeom cannot be replaced
-    run = fedgeom.run(method_class("halved")(rounds=1, epochs=1), unlike())
+    run = fedgeom.run(method_class("halved")(n_rounds=1, epochs=1), unlike())
     run.model.save(tmp_path / "m.safetensors")
     assert load_model(tmp_path / "m.safetensors").to_bytes() == run.model.to_bytes()
     with pytest.raises(InputError, match="strange:Halved calls itself 'halved', but was installed as the method"):
@@ -189,7 +189,7 @@ def test_algorithms_of_this_process_are_known_by_name(tmp_path):
 
         name: ClassVar[str] = "mine-here"
 
-    run = fedgeom.run(Mine(rounds=1), unlike())
+    run = fedgeom.run(Mine(n_rounds=1), unlike())
     run.model.save(tmp_path / "m.safetensors")
     assert np.isfinite(fedgeom.load_model(tmp_path / "m.safetensors").predict_proba(unlike()[0].X)).all()
 

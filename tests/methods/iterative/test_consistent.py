@@ -15,10 +15,10 @@ CHANGES = np.array([[2.0, 0.0], [0.0, 1.0]])
 
 def test_two_changes_by_hand():
     # Raw: the foot of the perpendicular on the line from (2, 0) to (0, 1) is at one fifth.
-    raw = Consistent(deviations="raw", mixed=1.0)
+    raw = Consistent(deviations="raw", min_effective_sites=1.0)
     np.testing.assert_allclose(raw(CHANGES, np.ones(2)), [0.4, 0.8], atol=1e-6)
     # Scaled to norm 1 they count alike; what is combined are the changes as they are.
-    np.testing.assert_allclose(Consistent(mixed=1.0)(CHANGES, np.ones(2)), [1.0, 0.5], atol=1e-6)
+    np.testing.assert_allclose(Consistent(min_effective_sites=1.0)(CHANGES, np.ones(2)), [1.0, 0.5], atol=1e-6)
 
 
 def test_the_sites_own_weights_play_no_part():
@@ -31,7 +31,7 @@ def test_the_sites_own_weights_play_no_part():
 def test_the_weights_mix_as_many_sites_as_asked_for(solver, deviations, mixed):
     rng = np.random.default_rng(0)
     changes = rng.normal(size=(6, 40)) * rng.lognormal(sigma=2, size=(6, 1))
-    rule = Consistent(deviations=deviations, mixed=mixed, solver=solver)
+    rule = Consistent(deviations=deviations, min_effective_sites=mixed, solver=solver)
     lengths = np.linalg.norm(changes, axis=1) if deviations == "raw" else None
     p = rule.weigh(cosines(changes), lengths)
     assert p.sum() == pytest.approx(1)
@@ -42,12 +42,14 @@ def test_the_weights_mix_as_many_sites_as_asked_for(solver, deviations, mixed):
 
 
 def test_fewer_sites_than_the_bound_count_alike():
-    np.testing.assert_allclose(Consistent(mixed=3.0).weigh(np.eye(2), None), [0.5, 0.5])
+    np.testing.assert_allclose(Consistent(min_effective_sites=3.0).weigh(np.eye(2), None), [0.5, 0.5])
 
 
 def test_raw_deviations_give_the_weight_to_whoever_moved_least():
     changes = np.array([[10.0, 0.0, 0.0], [0.0, 10.0, 0.0], [0.0, 0.0, 0.1]])
-    p = Consistent(deviations="raw", mixed=1.0).weigh(cosines(changes), np.linalg.norm(changes, axis=1))
+    p = Consistent(deviations="raw", min_effective_sites=1.0).weigh(
+        cosines(changes), np.linalg.norm(changes, axis=1)
+    )
     assert p[2] > 0.99
 
 

@@ -18,7 +18,7 @@ from tests.methods.iterative.making import ALGORITHMS, BOWLS, algorithm_class, b
 from tests.methods.iterative.simulation import simulate
 
 SITES = unlike(n_sites=4)
-SHORT = {"rounds": 2, "epochs": 1, "batch": 5}
+SHORT = {"n_rounds": 2, "epochs": 1, "batch_size": 5}
 OPTIONS = {"pfedme": {"local_rounds": 2, "inner_steps": 2}}
 
 
@@ -77,7 +77,7 @@ def test_a_constant_column_is_left_alone():
 def test_a_site_lost_in_one_round_is_back_in_the_next(secure, round):
     """The round goes on with the others: checked against averaging by hand on bowls of one row."""
     sites = bowls((10, 1), (2, 1), (6, 1), (-4, 1))
-    row = FedAvg(rounds=3, rate=0.1, secure=secure, **BOWLS)
+    row = FedAvg(n_rounds=3, learning_rate=0.1, secure=secure, **BOWLS)
     kind = b"train.masked" if secure else b"train.open"
     run = fedgeom.run(row, sites, interfere=losing({"s1": {round}}, kind))
     w = 0.0
@@ -113,7 +113,7 @@ def test_a_site_that_stays_away_is_not_asked_for_ever(secure):
             return "gone"
         return None
 
-    run = fedgeom.run(FedAvg(rounds=6, epochs=1, secure=secure), SITES, interfere=gone)
+    run = fedgeom.run(FedAvg(n_rounds=6, epochs=1, secure=secure), SITES, interfere=gone)
     assert len(asked) == 2
     assert run.lost == {"s3": "gone"}
 
@@ -136,7 +136,7 @@ def test_fewer_sites_than_the_policy_wants():
 def test_training_that_diverges_says_so():
     sites = bowls((1e6, 50), (-1e6, 50), (3e6, 50))
     with pytest.raises(TooFewSitesError, match="a lower rate helps if training diverged"):
-        fedgeom.run(FedAvg(rate=10.0, rounds=30, secure=False, bits=64, **BOWLS), sites)
+        fedgeom.run(FedAvg(learning_rate=10.0, n_rounds=30, secure=False, bits=64, **BOWLS), sites)
 
 
 # A share of the sites in each round.
@@ -146,7 +146,7 @@ def test_training_that_diverges_says_so():
 @pytest.mark.parametrize("share", [0.3, 0.5, 0.8])
 def test_a_share_of_the_sites_trains(secure, share):
     sites = unlike(n_sites=9, rows=6)
-    row = FedAvg(rounds=3, epochs=1, share=share, min_sites=3, secure=secure)
+    row = FedAvg(n_rounds=3, epochs=1, participation=share, min_sites=3, secure=secure)
     first, again = fedgeom.run(row, sites, seed=5), fedgeom.run(row, sites, seed=5)
     other = fedgeom.run(row, sites, seed=6)
     assert first.model.to_bytes() == again.model.to_bytes() != other.model.to_bytes()
@@ -159,7 +159,7 @@ def test_sampled_rounds_are_the_same_masked_and_open():
     """In a secure round the sites that were not drawn are witnesses: without them nobody could unmask the sum."""
     sites = unlike(n_sites=7, rows=6)
     models = [
-        fedgeom.run(Scaffold(share=0.4, secure=secure, min_sites=3, **SHORT), sites).model.to_bytes()
+        fedgeom.run(Scaffold(participation=0.4, secure=secure, min_sites=3, **SHORT), sites).model.to_bytes()
         for secure in (True, False)
     ]
     assert models[0] == models[1]
@@ -168,7 +168,7 @@ def test_sampled_rounds_are_the_same_masked_and_open():
 def test_witnesses_do_not_count_as_sites():
     """Of three that train among seven two are lost: the sum would be the third's own model, and is not unmasked."""
     sites = unlike(n_sites=7, rows=6)
-    row = FedAvg(share=0.4, min_sites=3, **SHORT)
+    row = FedAvg(participation=0.4, min_sites=3, **SHORT)
     drawn = next(iter_drawn(row, sites))
     assert len(drawn) == 3
     kind = losing({name: {0} for name in drawn[:2]}, b"train.masked")
@@ -178,7 +178,7 @@ def test_witnesses_do_not_count_as_sites():
 
 def test_a_coordinator_cannot_choose_who_trains():
     """The draw follows from the seed and the round; others than those drawn are refused, fewer are not."""
-    row = FedAvg(share=0.5, min_sites=3, **SHORT)
+    row = FedAvg(participation=0.5, min_sites=3, **SHORT)
     talk, _, _ = prepared(row, unlike(n_sites=8, rows=6))
     drawn = talk.chosen(0)
     assert drawn == row.drawn(talk.cohort.names, 0, 0)
@@ -197,7 +197,7 @@ def test_a_coordinator_cannot_choose_who_trains():
 
 def test_a_site_that_is_lost_is_not_replaced_in_the_draw():
     sites = unlike(n_sites=8, rows=6)
-    row = FedAvg(share=0.5, min_sites=3, rounds=6, epochs=1)
+    row = FedAvg(participation=0.5, min_sites=3, n_rounds=6, epochs=1)
     drawn = list(iter_drawn(row, sites))
     lost = drawn[0][0]
 
@@ -215,7 +215,7 @@ def test_a_site_that_is_lost_is_not_replaced_in_the_draw():
 def test_a_round_is_left_out_for_which_too_few_of_those_drawn_are_there():
     """Two of eight stay away, so that in some rounds three were drawn of whom one or two are left: nobody trains."""
     sites = unlike(n_sites=8, rows=6)
-    row = FedAvg(share=0.3, min_sites=3, rounds=12, epochs=1)
+    row = FedAvg(participation=0.3, min_sites=3, n_rounds=12, epochs=1)
     drawn = list(iter_drawn(row, sites))
     lost = [name for name in drawn[0] if name not in drawn[1]][:1]
     assert lost, "the first two draws are the same: take another seed"
@@ -226,7 +226,7 @@ def test_a_round_is_left_out_for_which_too_few_of_those_drawn_are_there():
     start = Tree(model=Tree(intercept=np.zeros(1), weights=np.zeros((2, 1))))
     talk.sent, talk.statistics = Tree(row.sent_like(start["model"])), ()
     state, moved = start, []
-    for number in range(row.rounds):
+    for number in range(row.n_rounds):
         new, _ = talk.round(number, state)
         moved.append(new is not state)
         state = new
@@ -247,7 +247,9 @@ def iter_drawn(row, sites):
 def test_loss_on_rows_set_aside_falls_and_is_the_same_masked_and_open():
     sites = unlike(rows=40)
     losses = [
-        fedgeom.run(FedAvg(rounds=4, validation=0.25, secure=secure), sites).metrics["loss on rows set aside"]
+        fedgeom.run(FedAvg(n_rounds=4, validation_fraction=0.25, secure=secure), sites).metrics[
+            "loss on rows set aside"
+        ]
         for secure in (True, False)
     ]
     assert losses[0] == pytest.approx(losses[1], abs=1e-6)
@@ -257,7 +259,7 @@ def test_loss_on_rows_set_aside_falls_and_is_the_same_masked_and_open():
 
 def test_no_penalty_belongs_to_rows_set_aside(tmp_path):
     """The loss is the mean negative log-likelihood of those rows under the model of the round before."""
-    run = fedgeom.run(FedAvg(rounds=2, validation=0.25, C=0.01), SITES, record=tmp_path / "run")
+    run = fedgeom.run(FedAvg(n_rounds=2, validation_fraction=0.25, C=0.01), SITES, record=tmp_path / "run")
     model = fedgeom.load_model(tmp_path / "run" / "rounds" / "0001.safetensors")
     chances = []
     for site in SITES:
@@ -270,7 +272,9 @@ def test_no_penalty_belongs_to_rows_set_aside(tmp_path):
 def test_stopping_keeps_the_best_model(tmp_path):
     """A rate that makes things worse after the second round: the model is that of the round with the least loss."""
     sites = unlike(n_sites=3, rows=12, columns=8, seed=2)
-    row = FedAvg(rounds=60, epochs=20, rate=2.0, C=1e6, validation=0.3, patience=3, secure=False)
+    row = FedAvg(
+        n_rounds=60, epochs=20, learning_rate=2.0, C=1e6, validation_fraction=0.3, patience=3, secure=False
+    )
     run = fedgeom.run(row, sites, record=tmp_path / "run")
     losses = run.metrics["loss on rows set aside"]
     best = int(np.argmin(losses))
@@ -282,20 +286,20 @@ def test_stopping_keeps_the_best_model(tmp_path):
 
 
 def test_too_few_rows_to_set_aside_do_not_stop_the_training():
-    row = FedAvg(rounds=3, validation=0.05, patience=1)
+    row = FedAvg(n_rounds=3, validation_fraction=0.05, patience=1)
     run = fedgeom.run(row, SITES)  # 12 rows: nothing is set aside at some sites, or at all
     assert whole(run.model).any()
     tiny = [site.take(range(6)) for site in SITES]
     run = fedgeom.run(row, tiny)
     assert "loss on rows set aside" not in run.metrics
-    assert run.model.to_bytes() == fedgeom.run(FedAvg(rounds=3), tiny).model.to_bytes()
+    assert run.model.to_bytes() == fedgeom.run(FedAvg(n_rounds=3), tiny).model.to_bytes()
 
 
 def test_schedules_reach_the_sites():
     sites = bowls((10, 1), (10, 1), (10, 1))
-    run = fedgeom.run(FedAvg(rounds=2, rate=0.2, schedule=Decay(0.5), **BOWLS), sites)
+    run = fedgeom.run(FedAvg(n_rounds=2, learning_rate=0.2, schedule=Decay(0.5), **BOWLS), sites)
     assert whole(run.model) == pytest.approx([2 + 0.1 * 8], abs=1e-7)
-    run = fedgeom.run(FedAvg(rounds=2, rate=0.2, schedule="cosine", **BOWLS), sites)
+    run = fedgeom.run(FedAvg(n_rounds=2, learning_rate=0.2, schedule="cosine", **BOWLS), sites)
     assert whole(run.model) == pytest.approx([2 + 0.1 * 8], abs=1e-7)  # cos(π/2) = 0: half the rate
 
 
@@ -347,8 +351,8 @@ def test_metrics():
 @pytest.mark.parametrize(
     "row",
     [
-        FedAvg(share=0.05, min_sites=3, rounds=6, steps=1),
-        PTopoFL(clusters=12, closeness=False, trust="none", points=6, rounds=1, steps=1),
+        FedAvg(participation=0.05, min_sites=3, n_rounds=6, steps=1),
+        PTopoFL(n_clusters=12, closeness=False, trust="none", n_points=6, n_rounds=1, steps=1),
     ],
 )
 def test_few_of_many_sites_are_summed_and_none_is_lost(row):

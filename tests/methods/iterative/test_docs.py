@@ -55,7 +55,7 @@ def test_the_example_is_the_one_that_runs():
 
 @pytest.mark.full
 def test_the_example_keeps_the_contract():
-    algorithm = runpy.run_path(str(EXAMPLE))["LookAhead"](rounds=2, epochs=1)
+    algorithm = runpy.run_path(str(EXAMPLE))["LookAhead"](n_rounds=2, epochs=1)
     check_method(algorithm)
     with pytest.raises(fedgeom.InputError, match=r"beta=1\.0 given; wanted a number from 0 to 1 \(excluded\)"):
         type(algorithm)(beta=1.0)

@@ -14,11 +14,11 @@ from fedgeom.federation.policy import Policy
 from fedgeom.methods.iterative import GroupMedian
 from fedgeom.methods.iterative.group_training import BeginGroups, SumGroupColumns, scale_of_groups
 from fedgeom.methods.iterative.messages import TrainGroup
-from fedgeom.methods.iterative.setup import Agreement, Begin, column_sums
+from fedgeom.methods.iterative.setup import Agreement, BeginTraining, column_sums
 from fedgeom.testing import example_sites
 from tests.attacks.playing import Liar, replace
 
-METHOD = fedgeom.FedAvg(rounds=1, epochs=1, aggregation=GroupMedian(groups=3, drawn_by="seed"))
+METHOD = fedgeom.FedAvg(n_rounds=1, epochs=1, aggregation=GroupMedian(n_groups=3, drawn_by="seed"))
 
 
 def test_the_scale_is_the_median_of_the_groups_scales() -> None:
@@ -40,7 +40,7 @@ def test_planned_sums_are_taken_in_each_group() -> None:
 def test_rows_a_thousand_times_as_large_bend_the_joint_scale_and_not_that_of_groups() -> None:
     sites = example_sites(9)
     sites[4] = fedgeom.SiteData(sites[4].name, 1000 * sites[4].X, sites[4].y)
-    spreads = [fedgeom.run(one, sites).model.spread for one in (METHOD, fedgeom.FedAvg(rounds=1, epochs=1))]
+    spreads = [fedgeom.run(one, sites).model.spread for one in (METHOD, fedgeom.FedAvg(n_rounds=1, epochs=1))]
     assert spreads[0].max() < 1 < 50 < spreads[1].max()
 
 
@@ -48,7 +48,7 @@ def _told(change: Any, method: Any = METHOD) -> list[Any]:
     liar = Liar(method, example_sites(9), Policy(), change=change)
     with pytest.raises(TooFewSitesError):
         liar.method.conduct(liar.talk)
-    return [answer for _, question, answer in liar.heard if isinstance(question, BeginGroups | Begin)]
+    return [answer for _, question, answer in liar.heard if isinstance(question, BeginGroups | BeginTraining)]
 
 
 def test_sites_take_no_sums_on_the_coordinators_word() -> None:
@@ -64,14 +64,16 @@ def test_sites_take_no_sums_on_the_coordinators_word() -> None:
     def of_all(name: str, question: Any) -> Any:
         if not isinstance(question, BeginGroups):
             return None
-        return Begin(classes=question.classes, columns=question.columns[0].result)
+        return BeginTraining(classes=question.classes, columns=question.columns[0].result)
 
     for lie in (of_another_group, none, of_all):
         told = _told(lie)
         assert len(told) == 9
         assert all(isinstance(one, Refusal) for one in told)
     groups = BeginGroups(classes=("left", "right"), columns=())
-    told = _told(lambda name, q: groups if isinstance(q, Begin) else None, fedgeom.FedAvg(rounds=1, scale="none"))
+    told = _told(
+        lambda name, q: groups if isinstance(q, BeginTraining) else None, fedgeom.FedAvg(n_rounds=1, scale="none")
+    )
     assert all(isinstance(one, Refusal) and "draw no groups" in one.reason for one in told)
 
 

@@ -17,7 +17,7 @@ from papers.robust.liars import KINDS, lying, with_liars
 from tests.methods.iterative.simulation import simulate
 
 SITES = example_sites(10, rows=16)
-TWIN = GroupMedian(groups=3, drawn_by="seed")
+TWIN = GroupMedian(n_groups=3, drawn_by="seed")
 
 
 @pytest.mark.parametrize("rule", ["median", "geometric"])
@@ -26,29 +26,29 @@ def test_a_minority_of_groups_cannot_carry_it_away(rule: Any) -> None:
     good = rng.normal(size=(5, 3))
     for bad, size in itertools.product((1, 2, 3, 4), (10.0, 1e6, 1e15)):
         vectors = np.vstack([good, size * np.ones((bad, 3))])
-        found = GroupMedian(groups=5 + bad, rule=rule)(vectors, np.ones(len(vectors)))
+        found = GroupMedian(n_groups=5 + bad, rule=rule)(vectors, np.ones(len(vectors)))
         assert np.abs(found).max() < (2.5 if rule == "median" else 12.0)
     many = np.vstack([good, 1e6 * np.ones((6, 3))])
-    assert np.abs(GroupMedian(groups=11, rule=rule)(many, np.ones(11))).max() > 1e3  # a majority can
+    assert np.abs(GroupMedian(n_groups=11, rule=rule)(many, np.ones(11))).max() > 1e3  # a majority can
 
 
 def test_settings_travel_and_bad_ones_are_refused_in_words() -> None:
-    method = fedgeom.FedAvg(aggregation={"name": "groups", "groups": 7})
-    assert method.aggregation == GroupMedian(groups=7)
+    method = fedgeom.FedAvg(aggregation={"name": "groups", "n_groups": 7})
+    assert method.aggregation == GroupMedian(n_groups=7)
     assert method.masked
     assert not method.shows_one_site()
-    assert drawn(method.aggregation) == GroupMedian(groups=7).draw
+    assert drawn(method.aggregation) == GroupMedian(n_groups=7).draw
     assert fedgeom.FedAvg.from_terms(method.terms()) == method
-    for bad in ({"groups": 2}, {"groups": 3.5}, {"rule": "mean"}, {"drawn_by": "coordinator"}):
+    for bad in ({"n_groups": 2}, {"n_groups": 3.5}, {"rule": "mean"}, {"drawn_by": "coordinator"}):
         with pytest.raises(InputError, match=f"{next(iter(bad))}="):
             GroupMedian(**bad)  # type: ignore[arg-type]
     for bad, why in (
         ({"secure": False}, "for open vectors use"),
-        ({"share": 0.5}, "use share=1"),
-        ({"rounds": 500}, "wanted at most"),
+        ({"participation": 0.5}, "use participation=1"),
+        ({"n_rounds": 500}, "wanted at most"),
     ):
         with pytest.raises(InputError, match=why):
-            fedgeom.FedAvg(aggregation=GroupMedian(groups=5), **bad)  # type: ignore[arg-type]
+            fedgeom.FedAvg(aggregation=GroupMedian(n_groups=5), **bad)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="PTopoFL has ways of its own"):
         fedgeom.PTopoFL(aggregation=GroupMedian())
     with pytest.raises(InputError, match=r"secure sum hides.*GroupMedian"):
@@ -59,21 +59,23 @@ def test_settings_travel_and_bad_ones_are_refused_in_words() -> None:
     "method", [fedgeom.FedProx, fedgeom.Scaffold, fedgeom.FedAvgM, fedgeom.FedNova, fedgeom.Ditto]
 )
 def test_relatives_of_fedavg_equal_the_same_in_one_loop(method: Any) -> None:
-    made = method(rounds=2, epochs=1, aggregation=TWIN)
+    made = method(n_rounds=2, epochs=1, aggregation=TWIN)
     found, twin = fedgeom.run(made, SITES, seed=1), simulate(made, SITES, 1)
     assert found.model.to_bytes() == twin.model.to_bytes()
     # with other groups, or none, it is another model
-    assert found.model.to_bytes() != simulate(method(rounds=2, epochs=1), SITES, 1).model.to_bytes()
+    assert found.model.to_bytes() != simulate(method(n_rounds=2, epochs=1), SITES, 1).model.to_bytes()
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("options", [{}, {"scale": "none", "weights": "sites"}, {"bits": 64, "validation": 0.25}])
+@pytest.mark.parametrize(
+    "options", [{}, {"scale": "none", "weights": "sites"}, {"bits": 64, "validation_fraction": 0.25}]
+)
 def test_it_keeps_what_every_method_promises(options: Any) -> None:
-    method = fedgeom.FedAvg(rounds=1, epochs=1, aggregation=TWIN, **options)
+    method = fedgeom.FedAvg(n_rounds=1, epochs=1, aggregation=TWIN, **options)
     if options:
         found = fedgeom.run(method, SITES, seed=2, engine="flower-loopback" if "bits" in options else "embedded")
         assert not found.lost
-        if "validation" not in options:
+        if "validation_fraction" not in options:
             assert found.model.to_bytes() == simulate(method, SITES, 2).model.to_bytes()
         return
     check_method(method, SITES)
@@ -92,9 +94,9 @@ def test_a_site_that_lies_spoils_the_mean_and_not_the_median(kind: str) -> None:
     def accuracy(**options: Any) -> float:
         with lying(["s3"], kind, 10):
             model = fedgeom.run(
-                fedgeom.FedAvg(rounds=2, epochs=2, **options), with_liars(sites, ["s3"], kind)
+                fedgeom.FedAvg(n_rounds=2, epochs=2, **options), with_liars(sites, ["s3"], kind)
             ).model
         return float(np.mean(model.predict(X[320:]) == truth))
 
-    assert accuracy(aggregation=GroupMedian(groups=3)) > 0.93
+    assert accuracy(aggregation=GroupMedian(n_groups=3)) > 0.93
     assert kind == "label flips" or accuracy() < 0.8

@@ -26,20 +26,22 @@ def test_a_sum_beyond_its_bounds_costs_a_group_and_not_the_run(monkeypatch: pyte
         return made
 
     monkeypatch.setattr(TrainingSite, "contribute", contribute)
-    method = fedgeom.FedAvg(rounds=3, epochs=1, largest_change=5.0, aggregation=GroupMedian(groups=4))
+    method = fedgeom.FedAvg(n_rounds=3, epochs=1, max_abs_change=5.0, aggregation=GroupMedian(n_groups=4))
     found = fedgeom.run(method, SITES)
     assert len(found.metrics["groups dropped"]) == 1
     said = " ".join(map(str, found.warnings))
     assert "site-5" in said
     assert "round 2: " in said
-    assert "largest_change = 5" in said
-    usual = fedgeom.FedAvg(rounds=3, epochs=1)
+    assert "max_abs_change = 5" in said
+    usual = fedgeom.FedAvg(n_rounds=3, epochs=1)
     agree = found.model.predict(SITES[0].X) == fedgeom.run(usual, SITES).model.predict(SITES[0].X)
     assert agree.mean() > 0.9
 
 
 def test_groups_that_trained_on_nothing_have_no_say() -> None:
     sites = example_sites(9, rows=12)
-    found = fedgeom.run(fedgeom.FedAvg(rounds=1, aggregation=GroupMedian(groups=3), validation=0.25), sites)
+    found = fedgeom.run(
+        fedgeom.FedAvg(n_rounds=1, aggregation=GroupMedian(n_groups=3), validation_fraction=0.25), sites
+    )
     assert found.metrics["groups"] == 3
     assert "loss on rows set aside" in found.metrics

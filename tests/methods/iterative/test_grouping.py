@@ -9,13 +9,13 @@ import pytest
 from fedgeom import FedAvg, PTopoFL
 from fedgeom.errors import ProtocolError
 from fedgeom.methods.iterative.messages import TrainMasked
-from fedgeom.methods.iterative.setup import Grouping
+from fedgeom.methods.iterative.setup import SiteGroup
 from fedgeom.protocols.secure_sum.messages import Ticket
 
 SITES = tuple("abcdefgh")
 FOUR = SITES[:4]
-CLUSTERS = PTopoFL(clusters=2, rounds=10)
-TRACKED = PTopoFL(clusters=2, rounds=10, track_every=4)
+CLUSTERS = PTopoFL(n_clusters=2, n_rounds=10)
+TRACKED = PTopoFL(n_clusters=2, n_rounds=10, track_every=4)
 
 
 def asked(
@@ -27,20 +27,20 @@ def asked(
     return TrainMasked(round=round, given={}, agreed=bytes(32), group=group, ticket=ticket, **fields)
 
 
-def refused(grouping: Grouping, rule: Any, question: TrainMasked, reason: str) -> None:
+def refused(grouping: SiteGroup, rule: Any, question: TrainMasked, reason: str) -> None:
     with pytest.raises(ProtocolError, match=reason):
         grouping.settle(rule, question, "a", 3)
 
 
 def test_where_the_terms_have_one_group_it_is_not_named() -> None:
-    one = Grouping()
+    one = SiteGroup()
     assert one.settle(FedAvg(), asked(group=()), "a", 3) == ()
     refused(one, FedAvg(), asked(group=FOUR), "one group, of all sites")
-    refused(one, PTopoFL(clusters=1), asked(group=FOUR), "one group, of all sites")
+    refused(one, PTopoFL(n_clusters=1), asked(group=FOUR), "one group, of all sites")
 
 
 def test_a_group_has_this_site_and_enough_others_in_it() -> None:
-    one = Grouping()
+    one = SiteGroup()
     refused(one, CLUSTERS, asked(group=SITES[1:5]), "not a part of the members with this site in it")
     refused(one, CLUSTERS, asked(group=(*FOUR, "mallory")), "not a part of the members")
     refused(one, CLUSTERS, asked(group=(), over=SITES), "not a part of the members")
@@ -50,7 +50,7 @@ def test_a_group_has_this_site_and_enough_others_in_it() -> None:
 
 
 def test_a_group_stays_and_some_of_it_may_train() -> None:
-    one = Grouping()
+    one = SiteGroup()
     one.settle(CLUSTERS, asked(), "a", 3)
     assert one.settle(CLUSTERS, asked(round=1, over=FOUR[:3]), "a", 3) == FOUR
     for round in (1, 2, 9):
@@ -59,7 +59,7 @@ def test_a_group_stays_and_some_of_it_may_train() -> None:
 
 
 def test_the_terms_may_group_anew_once_the_shapes_were_looked_at_again() -> None:
-    one = Grouping()
+    one = SiteGroup()
     one.settle(TRACKED, asked(), "a", 3)
     refused(one, TRACKED, asked(round=3, group=SITES[:5]), "another group before")
     assert one.settle(TRACKED, asked(round=5, group=SITES[:5]), "a", 3) == SITES[:5]  # it was away in round 4
@@ -70,18 +70,18 @@ def test_the_terms_may_group_anew_once_the_shapes_were_looked_at_again() -> None
 def test_weights_stay_as_well() -> None:
     """With the optimum in every round, two rounds with other weights of one site would differ by its model."""
     weights = dict(zip(FOUR, (1.0, 0.9, 0.8, 1.0), strict=True))
-    one = Grouping()
+    one = SiteGroup()
     one.settle(CLUSTERS, asked(over=FOUR[:3], factors={n: weights[n] for n in FOUR[:3]}), "a", 3)
     one.settle(CLUSTERS, asked(round=1, factors=weights), "a", 3)  # the fourth had not been weighed yet
     for name in FOUR:
         refused(one, CLUSTERS, asked(round=2, factors=weights | {name: 0.7}), "other weights or learning rates")
-    again = Grouping()
+    again = SiteGroup()
     again.settle(TRACKED, asked(factors=weights), "a", 3)
     again.settle(TRACKED, asked(round=4, factors=weights | {"b": 0.7}), "a", 3)
 
 
 def test_rates_are_raised_where_the_shapes_were_looked_at_again() -> None:
-    one = Grouping()
+    one = SiteGroup()
     one.settle(TRACKED, asked(), "a", 3)
     refused(one, TRACKED, asked(round=1, faster=("b",)), "other weights or learning rates")
     one.settle(TRACKED, asked(round=4, faster=("b",)), "a", 3)
@@ -91,7 +91,7 @@ def test_rates_are_raised_where_the_shapes_were_looked_at_again() -> None:
 
 def test_weights_must_be_in_the_terms() -> None:
     uneven = dict.fromkeys(SITES, 1.0) | {"a": 0.5}
-    refused(Grouping(), FedAvg(), asked(group=(), factors=uneven), "count by their rows alone")
-    plain = PTopoFL(clusters=1, closeness=False, trust="none")
-    refused(Grouping(), plain, asked(group=(), factors=uneven), "count by their rows alone")
-    Grouping().settle(PTopoFL(clusters=1), asked(group=(), factors=uneven), "a", 3)
+    refused(SiteGroup(), FedAvg(), asked(group=(), factors=uneven), "count by their rows alone")
+    plain = PTopoFL(n_clusters=1, closeness=False, trust="none")
+    refused(SiteGroup(), plain, asked(group=(), factors=uneven), "count by their rows alone")
+    SiteGroup().settle(PTopoFL(n_clusters=1), asked(group=(), factors=uneven), "a", 3)

@@ -9,7 +9,7 @@ import pytest
 from fedgeom.errors import DecodeError
 from fedgeom.federation.messages import Array, decode, encode
 from fedgeom.methods.iterative.messages import Finish, Finished, TrainMasked, TrainOpen, Update
-from fedgeom.methods.iterative.setup import Begin, Ready, SumColumns
+from fedgeom.methods.iterative.setup import BeginTraining, Ready, SumTrainingColumns
 from fedgeom.methods.iterative.tree import Tree, from_wire, to_wire
 from fedgeom.protocols.secure_sum.messages import SumResult
 
@@ -23,9 +23,9 @@ USUAL = {
     Update: {"sent": GIVEN, "weight": 2.0},
     Finish: {"given": GIVEN},
     Finished: {},
-    Begin: {"classes": ("a", "b"), "columns": RESULT},
+    BeginTraining: {"classes": ("a", "b"), "columns": RESULT},
     Ready: {},
-    SumColumns: {},
+    SumTrainingColumns: {},
 }
 
 
@@ -63,7 +63,7 @@ def test_a_tree_comes_back_with_its_dtypes_and_numbers():
         (Update, {"figures": [1e13]}),
         (Update, {"figures": [float("nan"), 0.0]}),
         (Update, {"figures": [0.0] * 6}),
-        (Begin, {"classes": ("",)}),
+        (BeginTraining, {"classes": ("",)}),
         (Finish, {"more": 1}),
     ],
 )
@@ -79,7 +79,7 @@ def test_what_the_ledger_says():
     assert TrainMasked.answer_reveals.startswith(
         "masked; with all others of the group: the weighted sum of trained"
     )
-    assert SumColumns.answer_reveals.startswith("masked; with all others")
+    assert SumTrainingColumns.answer_reveals.startswith("masked; with all others")
     assert "this site's trained parameters" in TrainOpen.answer_reveals
     assert "this site's trained parameters" in Update.reveals
     assert Finished.reveals == "nothing: a receipt; a personal model stays at the site"

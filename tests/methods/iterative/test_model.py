@@ -12,7 +12,7 @@ from fedgeom.methods.iterative import Learner, TrainedModel, Tree, register
 from tests.methods.iterative.making import ALGORITHMS, algorithm_class, unlike, whole
 
 SITES = unlike(n_sites=4)
-SHORT = {"rounds": 2, "epochs": 1, "batch": 5}
+SHORT = {"n_rounds": 2, "epochs": 1, "batch_size": 5}
 OPTIONS = {"pfedme": {"local_rounds": 2, "inner_steps": 2}}
 MODEL = FedAvg(**SHORT).plain(SITES).model
 

@@ -17,7 +17,7 @@ def test_networks_heads_losses_and_optimizers_are_names_or_tables():
     assert rule.learner == "network"
     assert FedAvg().loss_of_rows == CrossEntropy()
     assert rule.network_options() == {
-        "network": {"name": "convnet", "embedding": None, "features": 64, "channels": 32, "norm": "group"},
+        "network": {"name": "convnet", "embedding_dim": None, "features": 64, "channels": 32, "norm": "group"},
         "head": {"name": "linear", "bias": True},
         "shape": None,
     }

@@ -19,7 +19,7 @@ def test_steps_on_the_vector_are_torchs_steps_on_the_module(optimizer):
     learner = NetworkLearner(MLP(features=3, hidden=5), Linear())
     rng = np.random.default_rng(0)
     start, X, y = learner.start(4, 2, rng), rng.normal(size=(9, 4)), np.arange(9) % 2
-    effort = Effort(steps=4, batch=None, rate=0.05, optimizer=optimizer, clip=0.5)
+    effort = Effort(steps=4, batch_size=None, learning_rate=0.05, optimizer=optimizer, max_grad_norm=0.5)
     found = learner.fit(start, X, y, effort=effort, rng=np.random.default_rng(1))
 
     module = torch.nn.Sequential(
@@ -44,7 +44,7 @@ def test_no_optimizer_moves_frozen_arrays():
     learner = NetworkLearner(MLP(features=3), Linear())
     rng = np.random.default_rng(0)
     start, X, y = learner.start(4, 2, rng), rng.normal(size=(9, 4)), np.arange(9) % 2
-    effort = Effort(steps=3, rate=0.1, optimizer=SGD(momentum=0.9, weight_decay=0.1))
+    effort = Effort(steps=3, learning_rate=0.1, optimizer=SGD(momentum=0.9, weight_decay=0.1))
     terms = Objective(frozen=learner.head, strength=1.0)
     found = learner.fit(start, X, y, objective=terms, effort=effort, rng=rng)
     changed = {name for name in start if not np.array_equal(found[name], start[name])}
@@ -58,4 +58,4 @@ def test_looking_ahead_needs_momentum_and_plain_learners_take_plain_steps():
     assert not SGD(momentum=0.5).bare
     assert not AdamW().bare
     with pytest.raises(InputError, match="takes plain gradient steps"):
-        FedAvg(optimizer="adamw", rounds=1).plain(digits())
+        FedAvg(optimizer="adamw", n_rounds=1).plain(digits())

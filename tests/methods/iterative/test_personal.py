@@ -16,7 +16,7 @@ from tests.methods.iterative.making import own
 def task(X, y, *, C=1.0, solver="exact", rate=0.1):
     learner = Logistic(C=C)
     first = learner.start(X.shape[1], 2, np.random.default_rng(0))
-    return Task(learner, X, y, Effort(solver=solver, rate=rate), np.random.default_rng(0), 2, first)
+    return Task(learner, X, y, Effort(solver=solver, learning_rate=rate), np.random.default_rng(0), 2, first)
 
 
 def model(*numbers) -> Tree:
@@ -87,7 +87,7 @@ def test_tiny_sites():
 
 def test_a_personal_model_is_the_sites_own():
     sites = [fedgeom.SiteData(f"s{at}", *drawn(40, seed=at)) for at in range(3)]
-    run = fedgeom.run(Interpolated(rounds=2), sites)
+    run = fedgeom.run(Interpolated(n_rounds=2), sites)
     assert (own(run, "s0") != own(run, "s1")).any()
 
 
@@ -95,7 +95,7 @@ def test_a_personal_model_is_the_sites_own():
     ("given", "same", "plain"),
     [
         ("none", NotPersonal(), "none"),
-        ("finetuned", FineTuned(), {"name": "finetuned", "steps": None, "rate": None}),
+        ("finetuned", FineTuned(), {"name": "finetuned", "steps": None, "learning_rate": None}),
         ("interpolated", Interpolation(), {"name": "interpolated", "mix": None}),
         ({"name": "interpolated", "mix": 0.5}, Interpolation(0.5), {"name": "interpolated", "mix": 0.5}),
     ],
@@ -133,7 +133,7 @@ def test_fine_tuning_can_be_a_few_steps():
 def test_fine_tuning_can_have_a_rate_of_its_own():
     X, y = drawn(40)
     joint = model(0.1, 0.2, 0.3, 0.4)
-    slow = FineTuned(steps=2, rate=0.01).model(task(X, y, solver="sgd"), joint)
+    slow = FineTuned(steps=2, learning_rate=0.01).model(task(X, y, solver="sgd"), joint)
     np.testing.assert_array_equal(slow.flat(), task(X, y, solver="sgd", rate=0.01).fit(joint, steps=2).flat())
     with pytest.raises(InputError, match="rate"):
-        FineTuned(rate=0.0)
+        FineTuned(learning_rate=0.0)

@@ -16,7 +16,12 @@ from tests.methods.iterative.algorithms.against_papers import SITES
 
 
 @pytest.mark.parametrize(
-    "algorithm", [FedAvg(share=0.5, min_sites=3), FedAvg(validation=0.2, patience=2), PTopoFL(rounds=2, epochs=1)]
+    "algorithm",
+    [
+        FedAvg(participation=0.5, min_sites=3),
+        FedAvg(validation_fraction=0.2, patience=2),
+        PTopoFL(n_rounds=2, epochs=1),
+    ],
 )
 def test_draws_rows_aside_and_groups_are_those_of_a_run(algorithm):
     if isinstance(algorithm, PTopoFL):
@@ -51,5 +56,5 @@ class InPlace(Algorithm):
 
 def test_sites_of_a_plain_run_share_no_arrays():
     """They are in one process, but each is given a copy: one that spoilt the next one's would not be a site."""
-    algorithm = InPlace(rounds=2, epochs=1)
+    algorithm = InPlace(n_rounds=2, epochs=1)
     assert algorithm.plain(SITES).model.to_bytes() == fedgeom.run(algorithm, SITES).model.to_bytes()

@@ -30,7 +30,14 @@ def table(rows: int, name: str, classes: int = 3) -> SiteData:
 
 
 def per_row(method: type[FedAvg] = FedAvg, **settings: Any) -> FedAvg:
-    usual: dict[str, Any] = {"rounds": 12, "steps": 1, "batch": None, "rate": 4.0, "C": 100.0, "scale": "none"}
+    usual: dict[str, Any] = {
+        "n_rounds": 12,
+        "steps": 1,
+        "batch_size": None,
+        "learning_rate": 4.0,
+        "C": 100.0,
+        "scale": "none",
+    }
     usual |= {"classes": CLASSES, "min_sites": 3, "privacy": DP(epsilon=2, delta=1e-5, clip=1.0)}
     return method(**usual | settings)
 
@@ -87,7 +94,7 @@ def test_a_sites_change_is_bounded_whatever_it_is() -> None:
     assert np.allclose(whole * 2.0 / FINE_ONE, np.linspace(0, 0.1, 50), atol=1e-7)
 
 
-@pytest.mark.parametrize("settings", [{}, {"method": FedAdam, "server_rate": 0.5, "rate": 1.0}])
+@pytest.mark.parametrize("settings", [{}, {"method": FedAdam, "server_learning_rate": 0.5, "learning_rate": 1.0}])
 def test_rows_are_learnt_from_and_the_test_is_too(settings: dict[str, Any]) -> None:
     sites, test = [table(500, name) for name in "nsw"], table(1000, "t")
     run = fedgeom.run(per_row(**settings, holdout=0.2), sites, seed=0)
@@ -106,15 +113,21 @@ def test_two_classes_have_one_column() -> None:
 
 
 def test_rounds_share_what_the_run_may_cost() -> None:
-    few = private.bounds(per_row(rounds=5), DP(epsilon=1, clip=1), 10)
-    many = private.bounds(per_row(rounds=20), DP(epsilon=1, clip=1), 10)
+    few = private.bounds(per_row(n_rounds=5), DP(epsilon=1, clip=1), 10)
+    many = private.bounds(per_row(n_rounds=20), DP(epsilon=1, clip=1), 10)
     assert (few["releases"], many["releases"]) == (5, 20)
     assert private.bounds(per_row(), DP(epsilon=1, clip=1, unit="site"), 10)["sensitivity"] == 2 * FINE_ONE
 
 
 def test_per_site_noise_is_larger_and_with_hardly_any_it_is_fedavg() -> None:
     sites = [table(100, f"s{at:02d}") for at in range(30)]
-    usual: dict[str, Any] = {"rounds": 3, "scale": "none", "weights": "sites", "classes": CLASSES, "min_sites": 30}
+    usual: dict[str, Any] = {
+        "n_rounds": 3,
+        "scale": "none",
+        "weights": "sites",
+        "classes": CLASSES,
+        "min_sites": 30,
+    }
     dp = DP(
         epsilon=36, delta=1e-5, clip=2.0, unit="site", colluders=0
     )  # noise of about 0.07, changes below the clip
@@ -127,9 +140,9 @@ def test_per_site_noise_is_larger_and_with_hardly_any_it_is_fedavg() -> None:
 
 def test_a_coordinator_cannot_make_sites_count_unlike() -> None:
     from fedgeom.errors import TooFewSitesError
-    from fedgeom.methods.iterative.training import Conversation, Group
+    from fedgeom.methods.iterative.training import Group, TrainingLoop
 
-    class Uneven(Conversation):
+    class Uneven(TrainingLoop):
         def groups(self, number: int, state: Any, chosen: tuple[str, ...]) -> list[Group]:
             return [Group(chosen, state.select(self.rule.gives), dict.fromkeys(chosen[1:], 0.9))]
 
@@ -154,7 +167,7 @@ def test_a_site_that_adds_more_than_the_bound_is_noticed(monkeypatch: pytest.Mon
     def lie(sent: Any, given: Any, clip: float, *, changes: bool) -> Any:
         return honest(sent, given, clip, changes=changes).whole() * 10**6
 
-    settings: dict[str, Any] = {"classes": ("a", "b"), "weights": "sites", "scale": "none", "rounds": 2}
+    settings: dict[str, Any] = {"classes": ("a", "b"), "weights": "sites", "scale": "none", "n_rounds": 2}
     method = FedAvg(**settings, min_sites=3, privacy=DP(epsilon=1, clip=1.0, unit="site"))
     sites = [table(50, name, 2) for name in "nsw"]
     fedgeom.run(method, sites, seed=0)

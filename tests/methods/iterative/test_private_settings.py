@@ -11,7 +11,7 @@ from fedgeom import DP, FedAdam, FedAvg, FedAvgM, FedProx, FedYogi, HyperFed, In
 CLASSES = ("a", "b")
 ROW: dict[str, Any] = {
     "steps": 1,
-    "batch": None,
+    "batch_size": None,
     "scale": "none",
     "classes": CLASSES,
     "privacy": DP(epsilon=1, clip=1),
@@ -41,11 +41,14 @@ def test_others_say_that_nothing_bounds_what_they_send(method: Any) -> None:
     [
         (ROW | {"scale": "joint"}, r'summed without noise: wanted scale="none"'),
         (ROW | {"scale": "site"}, r'let one row move all others: wanted scale="none"'),
-        (ROW | {"steps": None, "batch": 32}, "steps=None, batch=32 given; wanted steps=1, batch=None"),
-        (ROW | {"validation": 0.2}, "validation=0.2 given; wanted validation=0.0"),
+        (
+            ROW | {"steps": None, "batch_size": 32},
+            "steps=None, batch_size=32 given; wanted steps=1, batch_size=None",
+        ),
+        (ROW | {"validation_fraction": 0.2}, "validation_fraction=0.2 given; wanted validation_fraction=0.0"),
         (ROW | {"personal": "finetuned"}, "personal='finetuned' given; wanted personal='none'"),
-        (ROW | {"aggregation": "median"}, 'wanted aggregation="mean" and largest_entry=None'),
-        (ROW | {"share": 0.5}, "wanted share=1.0"),
+        (ROW | {"aggregation": "median"}, 'wanted aggregation="mean" and max_abs_value=None'),
+        (ROW | {"participation": 0.5}, "wanted participation=1.0"),
         (SITE | {"weights": "rows"}, "weights='rows' given; wanted weights='sites'"),
         (SITE | {"holdout": 0.2}, 'wanted holdout=None, or unit="row"'),
         (ROW | {"classes": None}, "needs the label names"),

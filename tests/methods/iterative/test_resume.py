@@ -19,11 +19,11 @@ from tests.methods.iterative.making import losing, own, unlike
 from tests.waiting import until
 
 SITES = unlike(n_sites=3, rows=8)
-SHORT = {"rounds": 3, "epochs": 1, "batch": 4}
+SHORT = {"n_rounds": 3, "epochs": 1, "batch_size": 4}
 RUNS = {
     "fedavg secure": FedAvg(**SHORT),
     "scaffold open": Scaffold(secure=False, **SHORT),
-    "scaffold secure": Scaffold(**(SHORT | {"rounds": 2})),
+    "scaffold secure": Scaffold(**(SHORT | {"n_rounds": 2})),
     "ditto open": Ditto(secure=False, **SHORT),
 }
 
@@ -66,7 +66,7 @@ def test_killed_anywhere_and_resumed(name, tmp_path):
             assert (own(run, site.name) == own(clean, site.name)).all()
         assert len(run.ledger) == len(clean.ledger)
         assert not (folder / "resume").exists()
-        assert len(list((folder / "rounds").iterdir())) == row.rounds
+        assert len(list((folder / "rounds").iterdir())) == row.n_rounds
 
 
 def test_killed_again_and_again(tmp_path):
@@ -109,7 +109,7 @@ def test_an_answer_that_was_given_but_not_written_down_is_given_again(tmp_path, 
 
 
 def test_lost_sites_stay_lost_and_come_back_when_too_few_were_left(tmp_path):
-    row = FedAvg(rounds=3, epochs=1, secure=False)
+    row = FedAvg(n_rounds=3, epochs=1, secure=False)
     sites = unlike(n_sites=4, rows=8)
     lose = losing({"s1": {0}}, b"train.open")
     expected = fedgeom.run(row, sites, interfere=lose).model.to_bytes()
@@ -173,7 +173,7 @@ def test_refusals(tmp_path):
     with pytest.raises(InputError, match="already holds a run"):
         fedgeom.run(row, SITES, record=folder, resumable=True)
     with pytest.raises(InputError, match="has rounds = 3; 4 was given"):
-        fedgeom.run(FedAvg(**(SHORT | {"rounds": 4})), SITES, **again)
+        fedgeom.run(FedAvg(**(SHORT | {"n_rounds": 4})), SITES, **again)
     with pytest.raises(InputError, match="has method = 'fedavg'; 'scaffold' was given"):
         fedgeom.run(Scaffold(**SHORT), SITES, **again)
     with pytest.raises(InputError, match="has seed = 0; 7 was given"):
@@ -212,7 +212,7 @@ import fedgeom
 from fedgeom import Ditto
 from tests.methods.iterative.making import unlike
 
-fedgeom.run(Ditto(rounds=12, epochs=3, batch=2), unlike(n_sites=3, rows=20), record=sys.argv[1], resumable=True)
+fedgeom.run(Ditto(n_rounds=12, epochs=3, batch_size=2), unlike(n_sites=3, rows=20), record=sys.argv[1], resumable=True)
 """
 
 
@@ -223,7 +223,7 @@ def test_a_real_process_that_is_really_killed(tmp_path):
     os.kill(process.pid, signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
     assert json.loads((folder / "status.json").read_text())["state"] == "running"
-    row, sites = Ditto(rounds=12, epochs=3, batch=2), unlike(n_sites=3, rows=20)
+    row, sites = Ditto(n_rounds=12, epochs=3, batch_size=2), unlike(n_sites=3, rows=20)
     run = fedgeom.run(row, sites, record=folder, resume=True)
     assert run.model.to_bytes() == fedgeom.run(row, sites).model.to_bytes()
     assert read_folder(folder)["status"]["state"] == "finished"
@@ -247,8 +247,10 @@ def test_strict_sites_wait_for_those_who_are_lost(kind, tmp_path):
 
 def test_strict_sites_train_all_together_or_not_at_all():
     sites, policy = unlike(n_sites=8, rows=8), fedgeom.Policy(sums_after_losses=False)
-    with pytest.raises(TooFewSitesError, match="with share=1 where a share of the sites is drawn"):
-        fedgeom.run(FedAvg(share=0.5, min_sites=3, **(SHORT | {"rounds": 8})), sites, seed=1, policy=policy)
+    with pytest.raises(TooFewSitesError, match="with participation=1 where a share of the sites is drawn"):
+        fedgeom.run(
+            FedAvg(participation=0.5, min_sites=3, **(SHORT | {"n_rounds": 8})), sites, seed=1, policy=policy
+        )
     fedgeom.run(FedAvg(**SHORT), sites, policy=policy)
 
 

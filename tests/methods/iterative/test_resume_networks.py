@@ -20,13 +20,13 @@ ROUNDS = 3
 NETWORK = {"name": "mlp", "features": 4, "hidden": 4, "dropout": 0.25}
 """Dropout, momentum and a schedule: all that might begin anew after a death and must not."""
 SHORT: dict[str, Any] = {
-    "rounds": ROUNDS,
+    "n_rounds": ROUNDS,
     "epochs": 1,
-    "batch": 16,
+    "batch_size": 16,
     "network": NETWORK,
     "optimizer": {"name": "sgd", "momentum": 0.9},
     "schedule": "cosine",
-    "validation": 0.25,
+    "validation_fraction": 0.25,
 }
 BARE = {"scaffold", "pfedme"}
 """Rows whose rule is about plain steps."""
@@ -36,16 +36,16 @@ ROWS = sorted(
     if issubclass(cls, Algorithm) and cls.__module__.startswith("fedgeom.") and cls.sends and name != "ptopofl"
 )
 """All but local training, which has no rounds, and pTopoFL, which has settings of its own below."""
-TOPOLOGY = {"points": 10, "clusters": 2, "closeness": False, "trust": "none"}
+TOPOLOGY = {"n_points": 10, "n_clusters": 2, "closeness": False, "trust": "none"}
 OTHERS: dict[str, dict[str, Any]] = {
-    "fedavg by image": {"shape": (1, 2, 2), "augmentation": {"name": "crops", "pad": 1}},
-    "fedavg with a share": {"share": 0.75},
+    "fedavg by image": {"shape": (1, 2, 2), "augmentation": {"name": "crops", "padding": 1}},
+    "fedavg with a share": {"participation": 0.75},
     "hyperfed open": {"secure": False},
     "hyperfed averaged": {"aggregation": "mean"},
     "hyperfed own prototypes": {"prototypes": "fixed"},
     "hyperfed published": {"loss": "triplet", "aggregation": {"name": "consistent", "deviations": "raw"}},
-    "ptopofl activations": TOPOLOGY | {"described": "activations", "first_described": 1},
-    "ptopofl open": TOPOLOGY | {"described": "activations", "secure": False, "topo_inputs": True},
+    "ptopofl activations": TOPOLOGY | {"descriptor_input": "activations", "first_descriptor_round": 1},
+    "ptopofl open": TOPOLOGY | {"descriptor_input": "activations", "secure": False, "topo_inputs": True},
 }
 """The same rows with other settings, by the row's name and what is other."""
 SITES = clinics(4, 24)

@@ -49,7 +49,7 @@ def test_they_go_through_a_sum_and_are_two_zeros_where_no_rows_are_set_aside():
 @pytest.mark.parametrize("secure", [True, False])
 def test_a_rounds_figures_are_written_down_and_shown_while_the_run_goes_on(tmp_path, secure):
     shown = []
-    rule = FedAvg(rounds=3, validation=0.25, secure=secure)
+    rule = FedAvg(n_rounds=3, validation_fraction=0.25, secure=secure)
     run = fedgeom.run(
         rule,
         SITES,
@@ -86,7 +86,7 @@ def test_the_personal_figures_are_those_of_what_the_site_has_after_training(tmp_
             seen[len(seen)] = (found, sent, given)
             return found
 
-    settings = {"rounds": 1, "validation": 0.25, "secure": False, "epochs": 1}
+    settings = {"n_rounds": 1, "validation_fraction": 0.25, "secure": False, "epochs": 1}
     fedgeom.run(Watched(**settings), SITES, seed=0, record=tmp_path / "run")
     line = json.loads((tmp_path / "run" / "rounds.jsonl").read_text())
     assert len(seen) == len(SITES)
@@ -101,5 +101,5 @@ def test_the_personal_figures_are_those_of_what_the_site_has_after_training(tmp_
 
 
 def test_no_rows_set_aside_no_file(tmp_path):
-    fedgeom.run(FedAvg(rounds=1), SITES, record=tmp_path / "run")
+    fedgeom.run(FedAvg(n_rounds=1), SITES, record=tmp_path / "run")
     assert not (tmp_path / "run" / "rounds.jsonl").exists()

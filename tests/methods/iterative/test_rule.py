@@ -21,21 +21,29 @@ NAN, INF = float("nan"), float("inf")
 @pytest.mark.parametrize(
     ("cls", "options", "message"),
     [
-        (FedAvg, {"rounds": 0}, "rounds=0 given; wanted a whole number from 1 to 500"),
-        (FedAvg, {"rounds": 501}, "rounds=501 given; wanted a whole number from 1 to 500"),
-        (FedAvg, {"rounds": 2.5}, "rounds=2.5 given; wanted a whole number"),
-        (FedAvg, {"rounds": True}, "rounds=True given; wanted a whole number"),
+        (FedAvg, {"n_rounds": 0}, "n_rounds=0 given; wanted a whole number from 1 to 500"),
+        (FedAvg, {"n_rounds": 501}, "n_rounds=501 given; wanted a whole number from 1 to 500"),
+        (FedAvg, {"n_rounds": 2.5}, "n_rounds=2.5 given; wanted a whole number"),
+        (FedAvg, {"n_rounds": True}, "n_rounds=True given; wanted a whole number"),
         (FedAvg, {"epochs": 0}, "epochs=0 given; wanted a whole number from 1 to 1e\\+06"),
         (FedAvg, {"steps": 0}, "steps=0 given; wanted a whole number from 1 to 1e\\+09 or None"),
-        (FedAvg, {"batch": 0}, "batch=0 given; wanted a whole number from 1 to 1e\\+09 or None"),
-        (FedAvg, {"rate": 0.0}, r"rate=0.0 given; wanted a number from 0 \(excluded\) to 1e\+06 \(excluded\)"),
-        (FedAvg, {"rate": NAN}, "rate=nan given; wanted a number"),
-        (FedAvg, {"rate": INF}, "rate=inf given; wanted a number"),
-        (FedAvg, {"rate": "fast"}, "rate='fast' given; wanted a number"),
-        (FedAvg, {"share": 1.5}, "share=1.5 given; wanted a number from 0 to 1"),
-        (FedAvg, {"validation": 0.95}, "validation=0.95 given; wanted a number from 0 to 0.9"),
+        (FedAvg, {"batch_size": 0}, "batch_size=0 given; wanted a whole number from 1 to 1e\\+09 or None"),
+        (
+            FedAvg,
+            {"learning_rate": 0.0},
+            r"learning_rate=0.0 given; wanted a number from 0 \(excluded\) to 1e\+06 \(excluded\)",
+        ),
+        (FedAvg, {"learning_rate": NAN}, "learning_rate=nan given; wanted a number"),
+        (FedAvg, {"learning_rate": INF}, "learning_rate=inf given; wanted a number"),
+        (FedAvg, {"learning_rate": "fast"}, "learning_rate='fast' given; wanted a number"),
+        (FedAvg, {"participation": 1.5}, "participation=1.5 given; wanted a number from 0 to 1"),
+        (FedAvg, {"validation_fraction": 0.95}, "validation_fraction=0.95 given; wanted a number from 0 to 0.9"),
         (FedAvg, {"patience": 3}, "patience needs rows to watch; give validation"),
-        (FedAvg, {"patience": 0, "validation": 0.1}, "patience=0 given; wanted a whole number from 1 to 500"),
+        (
+            FedAvg,
+            {"patience": 0, "validation_fraction": 0.1},
+            "patience=0 given; wanted a whole number from 1 to 500",
+        ),
         (FedAvg, {"C": 0.0}, "C=0.0 given; wanted a number above 0"),
         (FedAvg, {"C": INF}, "C=inf given; wanted a number above 0"),
         (FedAvg, {"aggregation": "mode"}, "aggregation='mode' is unknown; there are: mean, median"),
@@ -53,11 +61,15 @@ NAN, INF = float("nan"), float("inf")
         ),
         (Scaffold, {"solver": "exact"}, 'Scaffold counts gradient steps; solver="exact" takes none'),
         (PFedMe, {"solver": "exact"}, "PFedMe counts gradient steps"),
-        (Scaffold, {"server_rate": 0.0}, "server_rate=0.0 given; wanted a number above 0"),
+        (Scaffold, {"server_learning_rate": 0.0}, "server_learning_rate=0.0 given; wanted a number above 0"),
         (FedProx, {"mu": -1.0}, "mu=-1.0 given; wanted a number of at least 0"),
         (FedDyn, {"alpha": 0.0}, "alpha=0.0 given; wanted a number above 0"),
         (Ditto, {"lam": -0.1}, "lam=-0.1 given; wanted a number of at least 0"),
-        (PFedMe, {"lam": 30.0}, "lam=30.0, outer_rate=0.05 given; wanted 0 < outer_rate·lam ≤ 1"),
+        (
+            PFedMe,
+            {"lam": 30.0},
+            "lam=30.0, outer_learning_rate=0.05 given; wanted 0 < outer_learning_rate·lam ≤ 1",
+        ),
         (PFedMe, {"lam": 0.0}, "lam=0.0 given; wanted a number above 0"),
         (PFedMe, {"local_rounds": 0}, "local_rounds=0 given; wanted a whole number of at least 1"),
         (PFedMe, {"inner_steps": 0}, "inner_steps=0 given; wanted a whole number of at least 1"),
@@ -65,7 +77,7 @@ NAN, INF = float("nan"), float("inf")
         (FedAdam, {"beta1": 1.0}, r"beta1=1.0 given; wanted a number from 0 to 1 \(excluded\)"),
         (FedAdam, {"beta2": -0.1}, r"beta2=-0.1 given; wanted a number from 0 to 1 \(excluded\)"),
         (FedAdam, {"tau": 0.0}, "tau=0.0 given; wanted a number above 0"),
-        (FedAdam, {"server_rate": NAN}, "server_rate=nan given; wanted a number above 0"),
+        (FedAdam, {"server_learning_rate": NAN}, "server_learning_rate=nan given; wanted a number above 0"),
     ],
 )
 def test_refusals(cls, options, message):
@@ -74,8 +86,8 @@ def test_refusals(cls, options, message):
 
 
 def test_numpys_numbers_become_pythons():
-    row = FedAvg(rounds=np.int64(3), rate=np.float64(0.5), C=2)
-    assert [type(value) for value in (row.rounds, row.rate, row.C)] == [int, float, float]
+    row = FedAvg(n_rounds=np.int64(3), learning_rate=np.float64(0.5), C=2)
+    assert [type(value) for value in (row.n_rounds, row.learning_rate, row.C)] == [int, float, float]
 
 
 def test_a_learner_can_be_given_itself():
@@ -96,9 +108,11 @@ def test_a_rule_by_itself_is_fedavg():
 
 
 def test_what_follows_from_the_settings():
-    row = FedAvg(epochs=3, steps=2, batch=None, rate=0.4, solver="exact", schedule=Cosine(), rounds=2)
-    assert row.effort() == Effort(epochs=3, steps=2, batch=None, rate=0.4, solver="exact")
-    assert row.effort(0.1).rate == 0.1
+    row = FedAvg(
+        epochs=3, steps=2, batch_size=None, learning_rate=0.4, solver="exact", schedule=Cosine(), n_rounds=2
+    )
+    assert row.effort() == Effort(epochs=3, steps=2, batch_size=None, learning_rate=0.4, solver="exact")
+    assert row.effort(0.1).learning_rate == 0.1
     assert [row.rate_in(t) for t in (0, 1)] == pytest.approx([0.4, 0.2])
     assert FedAvg().masked
     assert not FedAvg(secure=False).masked
@@ -132,7 +146,7 @@ def test_what_is_sent_must_be_what_was_said():
         Wrong().train(bowl_task((10, 1)), Tree(model=one(0.0)), Tree())
 
 
-@pytest.mark.parametrize("row", [FedAvg(), FedAdam(), FedDyn(), Scaffold(server_rate=0.5)])
+@pytest.mark.parametrize("row", [FedAvg(), FedAdam(), FedDyn(), Scaffold(server_learning_rate=0.5)])
 def test_statistics_are_averaged_by_every_algorithm(row):
     """A coordinator's step along a variance could make it negative; statistics are averaged, and nothing more."""
     state = row.start(Tree(w=np.array([1.0]), v=np.array([2.0])))
@@ -159,7 +173,7 @@ def test_the_joint_model_keeps_its_dtypes():
 
 def test_the_draw_follows_from_members_seed_and_round_alone():
     members = [f"s{n}" for n in range(10)]
-    rule = TrainingRule(share=0.35, min_sites=2)
+    rule = TrainingRule(participation=0.35, min_sites=2)
     first = rule.drawn(members, 7, 0)
     assert len(first) == 4
     assert list(first) == sorted(set(first) & set(members))
@@ -168,8 +182,8 @@ def test_the_draw_follows_from_members_seed_and_round_alone():
     assert rule.drawn(members, 8, 0) != first
     assert rule.drawn(members, 7 - 2**63, 0) == first  # seeds are taken modulo 2^63
     assert TrainingRule().drawn(members, 7, 0) == tuple(members)
-    assert len(TrainingRule(share=0.1, min_sites=3).drawn(members, 7, 0)) == 3
-    assert TrainingRule(share=0.1, min_sites=30).drawn(members, 7, 0) == tuple(members)
+    assert len(TrainingRule(participation=0.1, min_sites=3).drawn(members, 7, 0)) == 3
+    assert TrainingRule(participation=0.1, min_sites=30).drawn(members, 7, 0) == tuple(members)
 
 
 def test_without_clusters_nobody_is_grouped_weighed_or_quickened_anew():

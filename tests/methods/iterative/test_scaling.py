@@ -61,7 +61,7 @@ def test_a_run_on_images_keeps_no_double_rows(kind):
     wanted = column_sums(images.reshape(5000, 9).astype(np.float64))
     assert site_sums(site) == pytest.approx(wanted, rel=1e-12)
     sites = [SiteData(f"site {at}", images[at : at + 20], np.arange(20) % 2) for at in range(3)]
-    method = FedAvg(network=MLP(hidden=4), rounds=1, steps=1)
+    method = FedAvg(network=MLP(hidden=4), n_rounds=1, steps=1)
     pytest.importorskip("torch")
     fedgeom.run(method, sites, seed=0)
     assert not any("X" in vars(one) for one in (site, *sites))
@@ -92,6 +92,9 @@ def test_pixels_are_brought_to_one():
     assert fixed_scale("joint", 1) is None
     sites = unlike()
     pixels = [type(site)(site.name, 255 * site.X, site.y) for site in sites]
-    bare, scaled_down = FedAvg(scale="none", rounds=2).plain(sites), FedAvg(scale="pixels", rounds=2).plain(pixels)
+    bare, scaled_down = (
+        FedAvg(scale="none", n_rounds=2).plain(sites),
+        FedAvg(scale="pixels", n_rounds=2).plain(pixels),
+    )
     assert whole(scaled_down.model) == pytest.approx(whole(bare.model), abs=1e-9)
     assert scaled_down.model.predict(pixels[0].X).tolist() == bare.model.predict(sites[0].X).tolist()

@@ -9,7 +9,7 @@ import pytest
 
 from fedgeom import FedAvg
 from fedgeom.errors import InputError
-from fedgeom.methods.iterative import Constant, Cosine, Decay, Schedule, Step, Warmup
+from fedgeom.methods.iterative import Constant, Cosine, Decay, Schedule, StepDecay, Warmup
 
 
 def test_factors():
@@ -22,10 +22,10 @@ def test_factors():
 
 
 def test_the_rate_of_a_round():
-    assert [FedAvg(rate=0.4, schedule=Decay(0.5), rounds=4).rate_in(t) for t in range(4)] == pytest.approx(
-        [0.4, 0.2, 0.1, 0.05]
-    )
-    assert FedAvg(rate=0.4, schedule="cosine", rounds=2).rate_in(1) == pytest.approx(0.2)
+    assert [
+        FedAvg(learning_rate=0.4, schedule=Decay(0.5), n_rounds=4).rate_in(t) for t in range(4)
+    ] == pytest.approx([0.4, 0.2, 0.1, 0.05])
+    assert FedAvg(learning_rate=0.4, schedule="cosine", n_rounds=2).rate_in(1) == pytest.approx(0.2)
 
 
 @pytest.mark.parametrize("given", ["decay", {"name": "decay"}, {"name": "decay", "decay": 0.97}, Decay()])
@@ -54,11 +54,11 @@ def test_refusals(given, message):
 
 
 def test_steps_and_warm_starts():
-    step = Step(every=3, decay=0.5)
+    step = StepDecay(every=3, decay=0.5)
     assert [step.factor(round, 9) for round in range(7)] == [1, 1, 1, 0.5, 0.5, 0.5, 0.25]
-    warm = Warmup(warm=3, then="constant")
+    warm = Warmup(warmup_rounds=3, then="constant")
     assert [warm.factor(round, 9) for round in range(5)] == [0.25, 0.5, 0.75, 1, 1]
-    cosine = Warmup(warm=2)
+    cosine = Warmup(warmup_rounds=2)
     assert cosine.factor(2, 6) == 1
     assert cosine.factor(4, 6) == pytest.approx(0.5)
-    assert FedAvg(schedule={"name": "warmup", "warm": 2}).rate_in(0) == pytest.approx(0.1 / 3)
+    assert FedAvg(schedule={"name": "warmup", "warmup_rounds": 2}).rate_in(0) == pytest.approx(0.1 / 3)

@@ -16,9 +16,9 @@ from fedgeom.errors import DecodeError, InputError, ProtocolError, TooFewSitesEr
 from fedgeom.federation.messages import Array, pack, unpack
 from fedgeom.methods.iterative import Tree
 from fedgeom.methods.iterative.messages import Finish, Finished, TrainMasked, TrainOpen, Update
-from fedgeom.methods.iterative.setup import Begin, SumColumns, SumRows
+from fedgeom.methods.iterative.setup import BeginTraining, CountTrainingRows, SumTrainingColumns
 from fedgeom.methods.iterative.site import TrainingSite, generator, set_aside
-from fedgeom.methods.iterative.training import Conversation, Group, Outcome
+from fedgeom.methods.iterative.training import Group, Outcome, TrainingLoop
 from fedgeom.methods.iterative.tree import from_wire, to_wire
 from fedgeom.protocols.cohort import join
 from fedgeom.protocols.join.messages import Hello, PublicKeys
@@ -29,7 +29,7 @@ from tests.unlisted import unlisted
 
 SITES = unlike()
 NAMES = tuple(site.name for site in SITES)
-SHORT = {"rounds": 2, "epochs": 1}
+SHORT = {"n_rounds": 2, "epochs": 1}
 ZERO = Tree(intercept=np.zeros(1), weights=np.zeros((2, 1)))
 
 
@@ -141,9 +141,9 @@ def test_no_training_before_the_scale_is_known():
 @pytest.mark.parametrize(
     "terms",
     [
-        {"rounds": "many"},
-        {"rounds": -3},
-        {"rate": None},
+        {"n_rounds": "many"},
+        {"n_rounds": -3},
+        {"learning_rate": None},
         {"learner": "forest"},
         {"aggregation": 7},
         {"aggregation": {"name": "trimmed", "trim": 0.9}},
@@ -167,8 +167,8 @@ def test_the_number_of_sums_follows_from_the_terms():
     asking, _ = asking_of(row, SITES)
     answers = asking.ask(Hello(rounds=5, terms=row.terms(), participants=NAMES), expect=PublicKeys)
     assert "these terms need 4 sums, not 5" in answers.missing["s0"]
-    names, columns, training = (CountNames,), (CountNames, SumColumns), (TrainMasked, TrainMasked)
-    counted, planned = (CountNames, SumRows), TrainingSite.all_sums
+    names, columns, training = (CountNames,), (CountNames, SumTrainingColumns), (TrainMasked, TrainMasked)
+    counted, planned = (CountNames, CountTrainingRows), TrainingSite.all_sums
     assert planned(row) == columns + training
     assert planned(FedAvg(scale="none", **SHORT)) == planned(FedAvg(scale="site", **SHORT)) == counted + training
     assert planned(FedAvg(scale="none", weights="sites", **SHORT)) == names + training
@@ -276,7 +276,7 @@ def test_one_question_a_round_and_no_more_rounds_than_agreed():
     assert "another question 'train.open 0' was answered in this run already" in refusal(
         asking, question(given=other)
     )
-    assert "round 3 was asked for; the site joined on rounds=2" in refusal(asking, question(round=2))
+    assert "round 3 was asked for; the site joined on n_rounds=2" in refusal(asking, question(round=2))
     assert engine.memories["s0"] == kept
     assert asking.ask(question(), of=["s0"], expect=Update)["s0"] == first
     asking.ask(question(given=other, round=1), of=["s0"], expect=Update)
@@ -379,11 +379,11 @@ def test_input_errors_are_inputs():
 def test_sites_that_were_told_different_scales_are_not_summed():
     """With a huge spread for the others, the sum of updates would be the victim's alone: they check the sums."""
     asking, _ = asking_of(FedAvg(**SHORT), unlike())
-    talk = Conversation(FedAvg(**SHORT), asking)
+    talk = TrainingLoop(FedAvg(**SHORT), asking)
     honest = asking.ask
 
     def ask(question, **options):
-        if isinstance(question, Begin):
+        if isinstance(question, BeginTraining):
             total = question.columns.total.numpy()
             total[-2:] = 2**60
             wide = msgspec.structs.replace(question.columns, total=Array.of(total))
@@ -393,11 +393,11 @@ def test_sites_that_were_told_different_scales_are_not_summed():
 
     asking.ask = ask
     with pytest.raises(TooFewSitesError, match="its tag does not fit"):
-        talk.hold()
+        talk.conduct()
 
 
 def test_a_drifted_site_learns_faster_by_what_the_terms_say():
     pytest.importorskip("gudhi")
-    method = fedgeom.PTopoFL(rounds=2, epochs=1, secure=False, track_every=1, drift_rate=3.0, points=8)
+    method = fedgeom.PTopoFL(n_rounds=2, epochs=1, secure=False, track_every=1, drift_factor=3.0, n_points=8)
     assert method.raised_rate == 3.0
-    assert fedgeom.PTopoFL(rounds=2).raised_rate is None
+    assert fedgeom.PTopoFL(n_rounds=2).raised_rate is None

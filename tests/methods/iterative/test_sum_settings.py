@@ -11,12 +11,12 @@ from fedgeom.protocols.fixed_point import Packing
 
 def test_packing():
     assert FedAvg().packing == Packing(32, 64.0)
-    assert FedAvg(bits=21, largest_change=1.0).packing == Packing(21, 1.0)
+    assert FedAvg(bits=21, max_abs_change=1.0).packing == Packing(21, 1.0)
     assert FedAvg(bits=64).packing is None
     assert FedProto().packing is None  # its sums are as large as there are rows
 
 
-@pytest.mark.parametrize("changes", [{"bits": 20}, {"largest_change": 0.0}, {"largest_change": 1e6}])
+@pytest.mark.parametrize("changes", [{"bits": 20}, {"max_abs_change": 0.0}, {"max_abs_change": 1e6}])
 def test_refusals(changes):
     with pytest.raises(InputError, match=next(iter(changes))):
         FedAvg(**changes)

@@ -80,7 +80,7 @@ def test_the_error_against_double_precision(bits, n_sites):
 @pytest.mark.parametrize("scale", ["joint", "none"])
 def test_secure_open_and_plain_are_the_same(algorithm, bits, scale):
     sites = unlike(rows=9)
-    rule = algorithm(rounds=3, epochs=1, bits=bits, scale=scale)
+    rule = algorithm(n_rounds=3, epochs=1, bits=bits, scale=scale)
     secure, open_ = fedgeom.run(rule, sites), fedgeom.run(algorithm(**(vars(rule) | {"secure": False})), sites)
     twin = simulate(rule, sites).model
     assert secure.model.parameters.flat().tolist() == open_.model.parameters.flat().tolist()
@@ -93,7 +93,7 @@ def test_secure_open_and_plain_are_the_same(algorithm, bits, scale):
 def test_bytes_per_parameter(bits, most):
     rng = np.random.default_rng(0)
     sites = [fedgeom.SiteData(f"s{at}", rng.normal(size=(6, 3000)), ["a", "b"] * 3) for at in range(3)]
-    run = fedgeom.run(FedAvg(rounds=1, epochs=1, bits=bits, scale="none"), sites)
+    run = fedgeom.run(FedAvg(n_rounds=1, epochs=1, bits=bits, scale="none"), sites)
     masked = [entry.bytes for entry in run.ledger if entry.kind == "sum.masked"]
     assert max(masked) / 3001 <= most + 0.15  # beside the numbers there are a signature and some words
     assert max(masked) / 3001 > most - 0.1
@@ -101,13 +101,13 @@ def test_bytes_per_parameter(bits, most):
 
 def test_a_run_says_that_numbers_were_cut_off():
     sites = unlike(rows=9)
-    rule = FedAvg(rounds=2, epochs=2, rate=1.0, largest_change=0.01)
+    rule = FedAvg(n_rounds=2, epochs=2, learning_rate=1.0, max_abs_change=0.01)
     for secure in (True, False):
         run = fedgeom.run(FedAvg(**(vars(rule) | {"secure": secure})), sites)
-        assert [w for w in run.warnings if "changed by more than largest_change = 0.01" in str(w)]
+        assert [w for w in run.warnings if "changed by more than max_abs_change = 0.01" in str(w)]
         assert set(run.metrics["numbers cut off"]) <= {"1", "2"}
         assert (np.abs(run.model.parameters.flat()) <= 0.0201).all()
-    assert not [w for w in fedgeom.run(FedAvg(rounds=2), sites).warnings if "largest_change" in str(w)]
+    assert not [w for w in fedgeom.run(FedAvg(n_rounds=2), sites).warnings if "largest_change" in str(w)]
 
 
 def test_sums_over_rows_stay_wide():

@@ -12,7 +12,7 @@ ROWS = np.array([[10.0, 1.0], [2.0, 1.0], [6.0, 1.0]])
 
 
 def task(**effort) -> Task:
-    chosen = Effort(**({"epochs": 1, "batch": None, "rate": 0.5} | effort))
+    chosen = Effort(**({"epochs": 1, "batch_size": None, "learning_rate": 0.5} | effort))
     return Task(Bowl(), ROWS, np.zeros(3, np.int64), chosen, np.random.default_rng(0), 2, Tree(w=np.zeros(1)))
 
 
@@ -28,13 +28,13 @@ def test_by_hand():
 def test_the_effort_can_be_changed_for_one_fit():
     here, start = task(), Tree(w=np.zeros(1))
     assert here.fit(start, steps=2)["w"] == pytest.approx([3.0 + 1.5])
-    assert here.fit(start, rate=0.1)["w"] == pytest.approx([0.6])
+    assert here.fit(start, learning_rate=0.1)["w"] == pytest.approx([0.6])
     assert here.fit(start)["w"] == pytest.approx([3.0])
 
 
 def test_steps_are_those_of_one_fit():
     assert task().steps == 1
-    assert task(batch=1, epochs=2).steps == 6
+    assert task(batch_size=1, epochs=2).steps == 6
     assert task(steps=7).steps == 7
 
 
@@ -53,7 +53,7 @@ def test_a_bowl_tosses_a_coin():
 def test_a_frozen_array_stays_and_classes_are_counted():
     here, start = task(), Tree(w=np.zeros(1))
     assert here.fit(start, frozen=("w",))["w"].tolist() == [0.0]
-    assert here.fit(start, strength=1.0, rate=0.25)["w"].tolist() == [1.5]
+    assert here.fit(start, strength=1.0, learning_rate=0.25)["w"].tolist() == [1.5]
     assert here.counts.tolist() == [3, 0]
     assert here.features(start) is here.X
 

@@ -16,19 +16,26 @@ SITES = {classes: unlike(5, rows=13, columns=3, classes=classes, seed=4) for cla
 CLIENTS = {classes: twin.clients_of(sites, C=0.5) for classes, sites in SITES.items()}
 
 WORKS = {
-    "epochs": {"rounds": 4, "rate": 0.3, "epochs": 2, "batch": 5},
-    "steps": {"rounds": 3, "rate": 0.2, "steps": 7, "batch": 4},
-    "a share": {"rounds": 6, "rate": 0.3, "epochs": 1, "batch": 6, "share": 0.6},
+    "epochs": {"n_rounds": 4, "learning_rate": 0.3, "epochs": 2, "batch_size": 5},
+    "steps": {"n_rounds": 3, "learning_rate": 0.2, "steps": 7, "batch_size": 4},
+    "a share": {"n_rounds": 6, "learning_rate": 0.3, "epochs": 1, "batch_size": 6, "participation": 0.6},
 }
 """Sites have 13 to 25 rows, so that most last batches are smaller, and seven steps end in the middle of an epoch."""
 
-ADAPTIVE = {"server_rate": 0.2, "beta1": 0.8, "beta2": 0.95, "tau": 0.01}
-MOREAU = {"local_rounds": 3, "inner_steps": 4, "lam": 2.0, "outer_rate": 0.2, "inner_rate": 0.1, "beta": 0.7}
+ADAPTIVE = {"server_learning_rate": 0.2, "beta1": 0.8, "beta2": 0.95, "tau": 0.01}
+MOREAU = {
+    "local_rounds": 3,
+    "inner_steps": 4,
+    "lam": 2.0,
+    "outer_learning_rate": 0.2,
+    "inner_learning_rate": 0.1,
+    "beta": 0.7,
+}
 
 JOINT = {
     "FedAvg": (twin.fedavg, {}),
     "FedProx": (twin.fedprox, {"mu": 0.7}),
-    "Scaffold": (twin.scaffold, {"server_rate": 0.8}),
+    "Scaffold": (twin.scaffold, {"server_learning_rate": 0.8}),
     "FedDyn": (twin.feddyn, {"alpha": 0.4}),
     "FedAdam": (lambda *a, **o: twin.fedopt(*a, yogi=False, **o), ADAPTIVE),
     "FedYogi": (lambda *a, **o: twin.fedopt(*a, yogi=True, **o), ADAPTIVE),
@@ -94,7 +101,7 @@ def test_columns_are_standardised_over_all_rows(classes: int) -> None:
 def test_the_cases_are_not_too_easy() -> None:
     """Batches and their order matter by more than the tolerance, and so does who takes part."""
     work = twin.Work(**WORKS["a share"], seed=SEED)
-    changed = [{"batch": None}, {"batch": 5}, {"share": 1.0}, {"seed": SEED + 1}]
+    changed = [{"batch_size": None}, {"batch_size": 5}, {"participation": 1.0}, {"seed": SEED + 1}]
     for clients in CLIENTS.values():
         for other in changed:
             gap = twin.fedavg(clients, work) - twin.fedavg(clients, replace(work, **other))

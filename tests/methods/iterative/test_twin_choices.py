@@ -27,7 +27,7 @@ from tests.methods.iterative.making import own, unlike, whole
 from tests.methods.moments.twin import geometric_median, groups
 
 SEED = 11
-WORK: dict[str, Any] = {"rounds": 4, "rate": 0.3, "epochs": 2, "batch": 5}
+WORK: dict[str, Any] = {"n_rounds": 4, "learning_rate": 0.3, "epochs": 2, "batch_size": 5}
 SITES = {classes: unlike(7, rows=13, columns=3, classes=classes, seed=4) for classes in (2, 3)}
 NEAR = {"rel": 0, "abs": 1e-6}
 
@@ -49,7 +49,7 @@ def secure(name: str, sites: list[SiteData], policy: fedgeom.Policy | None = Non
 
 
 ALGORITHMS = {
-    "FedAvgM": ({"server_rate": 0.7, "beta": 0.6}, twin.fedavgm),
+    "FedAvgM": ({"server_learning_rate": 0.7, "beta": 0.6}, twin.fedavgm),
     "FedNova": ({}, twin.fednova),
 }
 
@@ -138,7 +138,7 @@ def test_medians_over_groups_of_sites(scale: str, how: Any) -> None:
         spread = np.median([one.std(axis=0) for one in rows], axis=0)
         there = [replace(client, X=(client.X - centre) / spread) for client in there]
     expected = twin.averaging(there, work(), twin.median_of_groups(drawn, TYPICAL[how]))
-    robust = GroupMedian(groups=4, rule=how, drawn_by="seed")
+    robust = GroupMedian(n_groups=4, rule=how, drawn_by="seed")
     run = secure("FedAvg", sites, scale=scale, aggregation=robust)
     assert "train.update" not in {entry.kind for entry in run.ledger}
     assert whole(run.model) == pytest.approx(expected, abs=1e-5 if how == "median" else 1e-3)
@@ -147,9 +147,12 @@ def test_medians_over_groups_of_sites(scale: str, how: Any) -> None:
 
 BESIDE: dict[str, tuple[Any, dict[str, Any]]] = {
     "FedProx": (twin.fedprox, {"mu": 0.7}),
-    "FedAvgM": (twin.fedavgm, {"server_rate": 0.7, "beta": 0.6}),
-    "FedAdam": (partial(twin.fedopt, yogi=False), {"server_rate": 0.2, "beta1": 0.8, "beta2": 0.95, "tau": 0.1}),
-    "Scaffold": (twin.scaffold, {"server_rate": 0.8}),
+    "FedAvgM": (twin.fedavgm, {"server_learning_rate": 0.7, "beta": 0.6}),
+    "FedAdam": (
+        partial(twin.fedopt, yogi=False),
+        {"server_learning_rate": 0.2, "beta1": 0.8, "beta2": 0.95, "tau": 0.1},
+    ),
+    "Scaffold": (twin.scaffold, {"server_learning_rate": 0.8}),
 }
 
 
@@ -161,7 +164,7 @@ def test_medians_over_groups_in_other_algorithms(name: str) -> None:
     algorithm, settings = BESIDE[name]
     combine = twin.median_of_groups(drawn, by_rows=name != "Scaffold")
     expected = algorithm(there, work(rounds=3), **settings, combine=combine)
-    robust = GroupMedian(groups=4, drawn_by="seed")
+    robust = GroupMedian(n_groups=4, drawn_by="seed")
     found = whole(secure(name, sites, rounds=3, aggregation=robust, **settings).model)
     assert found == pytest.approx(expected, abs=1e-5)
     assert np.abs(expected - algorithm(there, work(rounds=3), **settings)).max() > 5e-3
@@ -171,7 +174,7 @@ SCHEDULES = {
     "cosine": ("cosine", lambda t: (1 + math.cos(math.pi * t / 4)) / 2),
     "decay": (Decay(0.6), lambda t: 0.6**t),
     "step": ({"name": "step", "every": 2, "decay": 0.2}, lambda t: 0.2 ** (t // 2)),
-    "warmup": ({"name": "warmup", "warm": 2, "then": "constant"}, lambda t: (1 / 3, 2 / 3, 1, 1)[t]),
+    "warmup": ({"name": "warmup", "warmup_rounds": 2, "then": "constant"}, lambda t: (1 / 3, 2 / 3, 1, 1)[t]),
 }
 
 
@@ -208,7 +211,7 @@ def test_rows_that_are_set_aside_are_not_trained_on() -> None:
 
 @pytest.mark.parametrize("patience", [1, 2, 3])
 def test_training_ends_when_patience_does(patience: int) -> None:
-    changes: dict[str, Any] = {"rounds": 8, "rate": 1.5}
+    changes: dict[str, Any] = {"n_rounds": 8, "learning_rate": 0.5}
     expected, losses = twin.stopped_early(clients(3), work(**changes), 0.25, patience)
     assert 1 < len(losses) < 8
     run = secure("FedAvg", SITES[3], validation=0.25, patience=patience, **changes)
@@ -289,7 +292,14 @@ def test_steps_along_shortened_gradients_of_rows(classes: int) -> None:
     if classes == 2:
         sites = [site.take(site.y != "c") for site in sites]
     privacy = fedgeom.DP(epsilon=40.0, delta=0.01, clip=0.4)
-    settings: dict[str, Any] = {"rounds": 3, "steps": 1, "batch": None, "rate": 2.0, "C": 0.01, "min_sites": 4}
+    settings: dict[str, Any] = {
+        "n_rounds": 3,
+        "steps": 1,
+        "batch_size": None,
+        "learning_rate": 2.0,
+        "C": 0.01,
+        "min_sites": 4,
+    }
     run = secure("FedAvg", sites, classes=tuple("abc"[:classes]), privacy=privacy, **settings)
     there = twin.clients_of(sites, C=0.01)
     expected = twin.private_rows(there, work(rounds=3, rate=2.0), 0.4)
@@ -303,7 +313,7 @@ def test_means_of_shortened_changes_of_sites() -> None:
     """Of 60 sites, as one site's change is a large part of a mean: noise is larger than per row."""
     sites = crowd(60, 12)
     privacy = fedgeom.DP(epsilon=40.0, delta=0.01, clip=0.25, unit="site", colluders=0)
-    settings: dict[str, Any] = {"rounds": 1, "weights": "sites", "classes": tuple("abc"), "min_sites": 60}
+    settings: dict[str, Any] = {"n_rounds": 1, "weights": "sites", "classes": tuple("abc"), "min_sites": 60}
     run = secure("FedAvg", sites, privacy=privacy, **settings)
     there = twin.clients_of(sites, C=0.5)
     expected = twin.private_sites(there, work(rounds=1), 0.25)

@@ -13,7 +13,7 @@ from fedgeom.methods.iterative import Batch
 
 torch = pytest.importorskip("torch", reason="torch is not installed; it comes with the extra fedgeom[torch]")
 
-DIGITS = {"network": "mlp", "scale": "none", "rounds": 2, "epochs": 1, "batch": 16, "rate": 0.05}
+DIGITS = {"network": "mlp", "scale": "none", "n_rounds": 2, "epochs": 1, "batch_size": 16, "learning_rate": 0.05}
 """Quick settings for `digits`."""
 
 

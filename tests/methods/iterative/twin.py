@@ -93,24 +93,24 @@ def standardised(clients):
 
 @dataclass(frozen=True)
 class Work:
-    """How much is done: ``epochs`` or ``steps`` in each round, on ``batch`` rows at a time (None: all)."""
+    """How much is done: ``epochs`` or ``steps`` in each round, on ``batch_size`` rows at a time (None: all)."""
 
-    rounds: int
-    rate: float
+    n_rounds: int
+    learning_rate: float
     steps: int | None = None
     epochs: int = 1
-    batch: int | None = None
-    share: float = 1.0
+    batch_size: int | None = None
+    participation: float = 1.0
     seed: int = 0
 
     def count(self, client):
         """K: how many steps a client takes."""
-        size = min(self.batch or len(client), len(client))
+        size = min(self.batch_size or len(client), len(client))
         return self.steps or self.epochs * ceil(len(client) / size)
 
     def batches(self, client, rng):
         """Draw the rows of each step: every epoch in a new order, cut into pieces."""
-        size, found = min(self.batch or len(client), len(client)), []
+        size, found = min(self.batch_size or len(client), len(client)), []
         while len(found) < self.count(client):
             order = rng.permutation(len(client))
             found += [order[at : at + size] for at in range(0, len(client), size)]
@@ -118,14 +118,16 @@ class Work:
 
     def chosen(self, clients, round):
         """Draw the clients of a round, in order."""
-        wanted = ceil(self.share * len(clients))
+        wanted = ceil(self.participation * len(clients))
         if wanted == len(clients):
             return range(len(clients))
         return sorted(np.random.default_rng([self.seed, round, 1]).choice(len(clients), wanted, replace=False))
 
     def visit(self, client, w, rng, *, pull=lambda v: 0.0):
         """Descend F_k from w; ``pull`` is the gradient of what is added to F_k."""
-        return descend(lambda v, rows: client.slope(v, rows) + pull(v), w, self.rate, self.batches(client, rng))
+        return descend(
+            lambda v, rows: client.slope(v, rows) + pull(v), w, self.learning_rate, self.batches(client, rng)
+        )
 
 
 def descend(slope, w, rate, batches):
@@ -146,7 +148,7 @@ def mean(models, clients=None):
 def fedavg(clients, work):
     """McMahan et al. 2017, Algorithm 1."""
     w = clients[0].start
-    for t in range(work.rounds):
+    for t in range(work.n_rounds):
         there = [clients[k] for k in work.chosen(clients, t)]
         w = mean([work.visit(client, w, generator(work.seed, t, client.name)) for client in there], there)
     return w
@@ -155,7 +157,7 @@ def fedavg(clients, work):
 def fedprox(clients, work, *, mu, combine=mean):
     """Li et al. 2020, Algorithm 2: w_k ≈ argmin F_k(w) + μ/2‖w − w_t‖²."""
     w = clients[0].start
-    for t in range(work.rounds):
+    for t in range(work.n_rounds):
         there = [clients[k] for k in work.chosen(clients, t)]
         found = [
             work.visit(client, w, generator(work.seed, t, client.name), pull=lambda v, w=w: mu * (v - w))
@@ -165,21 +167,21 @@ def fedprox(clients, work, *, mu, combine=mean):
     return w
 
 
-def scaffold(clients, work, *, server_rate, combine=lambda models, clients: mean(models)):
+def scaffold(clients, work, *, server_learning_rate, combine=lambda models, clients: mean(models)):
     """Karimireddy et al. 2020, Algorithm 1 with option II."""
     x, n = clients[0].start, len(clients)
     c, variates = np.zeros_like(x), [np.zeros_like(x) for _ in clients]
-    for t in range(work.rounds):
+    for t in range(work.n_rounds):
         there, changes, moves = work.chosen(clients, t), [], []
         for i in there:
             rng, correction = generator(work.seed, t, clients[i].name), c - variates[i]
             y = work.visit(clients[i], x, rng, pull=lambda v, shift=correction: shift)
-            new = variates[i] - c + (x - y) / (work.count(clients[i]) * work.rate)
+            new = variates[i] - c + (x - y) / (work.count(clients[i]) * work.learning_rate)
             changes.append(y - x)
             moves.append(new - variates[i])
             variates[i] = new
         there = [clients[i] for i in there]
-        x = x + server_rate * combine(changes, there)
+        x = x + server_learning_rate * combine(changes, there)
         c = c + len(there) / n * combine(moves, there)
     return x
 
@@ -188,7 +190,7 @@ def feddyn(clients, work, *, alpha):
     """Acar et al. 2021, Algorithm 1, with the inner minimum by gradient steps."""
     theta, m = clients[0].start, len(clients)
     h, g = np.zeros_like(theta), [np.zeros_like(theta) for _ in clients]
-    for t in range(work.rounds):
+    for t in range(work.n_rounds):
         found = []
         for k in work.chosen(clients, t):
             rng = generator(work.seed, t, clients[k].name)
@@ -200,18 +202,18 @@ def feddyn(clients, work, *, alpha):
     return theta
 
 
-def fedopt(clients, work, *, server_rate, beta1, beta2, tau, yogi, combine=mean):
+def fedopt(clients, work, *, server_learning_rate, beta1, beta2, tau, yogi, combine=mean):
     """Reddi et al. 2021, Algorithm 2."""
     x = clients[0].start
     m, v = np.zeros_like(x), np.full_like(x, tau**2)
-    for t in range(work.rounds):
+    for t in range(work.n_rounds):
         there = [clients[k] for k in work.chosen(clients, t)]
         models = [work.visit(client, x, generator(work.seed, t, client.name)) for client in there]
         delta = combine(models, there) - x
         m = beta1 * m + (1 - beta1) * delta
         yogis = v - (1 - beta2) * delta**2 * np.sign(v - delta**2)
         v = yogis if yogi else beta2 * v + (1 - beta2) * delta**2
-        x = x + server_rate * m / (np.sqrt(v) + tau)
+        x = x + server_learning_rate * m / (np.sqrt(v) + tau)
     return x
 
 
@@ -225,7 +227,7 @@ def ditto(clients, work, *, lam):
     def personal(k, w, rng):
         return work.visit(clients[k], own.get(k, w), rng, pull=lambda v: lam * (v - w))
 
-    for t in range(work.rounds):
+    for t in range(work.n_rounds):
         there, found = work.chosen(clients, t), []
         for k in there:
             rng = generator(work.seed, t, clients[k].name)
@@ -235,22 +237,24 @@ def ditto(clients, work, *, lam):
     return w, [personal(k, w, generator(work.seed, LAST, client.name)) for k, client in enumerate(clients)]
 
 
-def pfedme(clients, work, *, local_rounds, inner_steps, lam, outer_rate, inner_rate, beta):
+def pfedme(clients, work, *, local_rounds, inner_steps, lam, outer_learning_rate, inner_learning_rate, beta):
     """T Dinh et al. 2020, Algorithm 1; in the end θ_k around the last w, on all rows, with the steps of one round."""
     w = clients[0].start
 
     def near(client, centre, batches):
-        return descend(lambda v, at: client.slope(v, at) + lam * (v - centre), centre, inner_rate, batches)
+        return descend(
+            lambda v, at: client.slope(v, at) + lam * (v - centre), centre, inner_learning_rate, batches
+        )
 
-    for t in range(work.rounds):
+    for t in range(work.n_rounds):
         copies = []
         for k in work.chosen(clients, t):
             client, copy = clients[k], w
-            rng, size = generator(work.seed, t, client.name), min(work.batch or len(client), len(client))
+            rng, size = generator(work.seed, t, client.name), min(work.batch_size or len(client), len(client))
             for _ in range(local_rounds):
                 rows = rng.choice(len(client), size, replace=False)
                 theta = near(client, copy, [rows] * inner_steps)
-                copy = copy - outer_rate * lam * (copy - theta)
+                copy = copy - outer_learning_rate * lam * (copy - theta)
             copies.append(copy)
         w = (1 - beta) * w + beta * mean(copies)
     return w, [near(client, w, [slice(None)] * local_rounds * inner_steps) for client in clients]
@@ -265,7 +269,7 @@ def fedper(clients, work, head):
         both[head], both[~head] = heads[k], body
         return both
 
-    for t in range(work.rounds):
+    for t in range(work.n_rounds):
         there, found = work.chosen(clients, t), {}
         for k in there:
             found[k] = work.visit(clients[k], put(k), generator(work.seed, t, clients[k].name))
@@ -281,9 +285,9 @@ def fedper(clients, work, head):
 def averaging(clients, work, combine=mean, factor=lambda t: 1.0):
     """FedAvg with another way to put models together, and a learning rate that changes with the rounds."""
     w = clients[0].start
-    for t in range(work.rounds):
+    for t in range(work.n_rounds):
         there = [clients[k] for k in work.chosen(clients, t)]
-        now = replace(work, rate=work.rate * factor(t))
+        now = replace(work, rate=work.learning_rate * factor(t))
         w = combine([now.visit(client, w, generator(work.seed, t, client.name)) for client in there], there)
     return w
 
@@ -325,22 +329,22 @@ def median_of_groups(groups, typical=lambda means: np.median(means, axis=0), by_
     return combine
 
 
-def fedavgm(clients, work, *, server_rate, beta, combine=mean):
+def fedavgm(clients, work, *, server_learning_rate, beta, combine=mean):
     """Hsu, Qi and Brown 2019: momentum at the coordinator."""
     w = clients[0].start
     m = np.zeros_like(w)
-    for t in range(work.rounds):
+    for t in range(work.n_rounds):
         there = [clients[k] for k in work.chosen(clients, t)]
         models = [work.visit(client, w, generator(work.seed, t, client.name)) for client in there]
         m = beta * m + combine(models, there) - w
-        w = w + server_rate * m
+        w = w + server_learning_rate * m
     return w
 
 
 def fednova(clients, work):
     """Wang et al. 2020: changes by step, times the mean number of steps."""
     w = clients[0].start
-    for t in range(work.rounds):
+    for t in range(work.n_rounds):
         there = [clients[k] for k in work.chosen(clients, t)]
         steps = [work.count(client) for client in there]
         changes = [work.visit(one, w, generator(work.seed, t, one.name)) - w for one in there]
@@ -362,9 +366,11 @@ def fedrep(clients, work, head, *, head_epochs):
 
     def trained(k, rng):
         batches = replace(work, epochs=head_epochs, steps=None).batches(clients[k], rng)
-        return descend(lambda v, at: np.where(head, clients[k].slope(v, at), 0), put(k), work.rate, batches)
+        return descend(
+            lambda v, at: np.where(head, clients[k].slope(v, at), 0), put(k), work.learning_rate, batches
+        )
 
-    for t in range(work.rounds):
+    for t in range(work.n_rounds):
         there = work.chosen(clients, t)
         found = []
         for k in there:
@@ -372,7 +378,9 @@ def fedrep(clients, work, head, *, head_epochs):
             v = trained(k, rng)
             heads[k] = v[head]
             batches = work.batches(clients[k], rng)
-            v = descend(lambda v, at, c=clients[k]: np.where(head, 0, c.slope(v, at)), v, work.rate, batches)
+            v = descend(
+                lambda v, at, c=clients[k]: np.where(head, 0, c.slope(v, at)), v, work.learning_rate, batches
+            )
             found.append(v[~head])
         body = mean(found, [clients[k] for k in there])
     return body, [trained(k, generator(work.seed, LAST, client.name)) for k, client in enumerate(clients)]
@@ -381,12 +389,14 @@ def fedrep(clients, work, head, *, head_epochs):
 def fedbabu(clients, work, head):
     """Oh et al. 2022: rounds leave the head as it is; in the end each client trains all. Returns joint and own ones."""
     w = clients[0].start
-    for t in range(work.rounds):
+    for t in range(work.n_rounds):
         there = [clients[k] for k in work.chosen(clients, t)]
         found = []
         for client in there:
             batches = work.batches(client, generator(work.seed, t, client.name))
-            found.append(descend(lambda v, at, c=client: np.where(head, 0, c.slope(v, at)), w, work.rate, batches))
+            found.append(
+                descend(lambda v, at, c=client: np.where(head, 0, c.slope(v, at)), w, work.learning_rate, batches)
+            )
         w = mean(found, there)
     return w, [work.visit(client, w, generator(work.seed, LAST, client.name)) for client in clients]
 
@@ -397,7 +407,7 @@ def local_only(clients, work):
     for client in clients:
         w = client.start
         rng = generator(work.seed, LAST, client.name)
-        for _ in range(work.rounds):
+        for _ in range(work.n_rounds):
             w = work.visit(client, w, rng)
         models.append(w)
     return models
@@ -447,7 +457,7 @@ def stopped_early(clients, work, share, patience):
     w = clients[0].start
     models = []
     losses = []
-    for t in range(work.rounds):
+    for t in range(work.n_rounds):
         models.append(w)
         loss = sum(client.surprise(w, slice(None)) for client in watched) / sum(len(client) for client in watched)
         losses.append(loss)
@@ -494,7 +504,7 @@ def adamw(rate, beta1, beta2, weight_decay):
 def optimized(clients, work, optimizer, nova=None):
     """FedAvg of models that an optimizer trains; or FedNova, if ``nova`` is the momentum of its steps."""
     w = clients[0].start
-    for t in range(work.rounds):
+    for t in range(work.n_rounds):
         models = []
         for client in clients:
             rng = generator(work.seed, t, client.name)
@@ -521,21 +531,21 @@ def private_rows(clients, work, clip):
     """Abadi et al. 2016: steps along the mean of all rows' gradients, each no longer than ``clip``."""
     w = clients[0].start
     n = sum(len(client) for client in clients)
-    for _ in range(work.rounds):
+    for _ in range(work.n_rounds):
         total = np.zeros_like(w)
         for client in clients:
             slopes = client.slopes(w)
             total += (slopes * np.minimum(1, clip / np.linalg.norm(slopes, axis=1))[:, None]).sum(axis=0)
         penalty = w.reshape(1 + clients[0].X.shape[1], -1) / (clients[0].C * n)
         penalty[0] = 0
-        w = w - work.rate * (total / n + penalty.ravel())
+        w = w - work.learning_rate * (total / n + penalty.ravel())
     return w
 
 
 def private_sites(clients, work, clip):
     """McMahan et al. 2018: the mean of clients' changes, each no longer than ``clip``."""
     w = clients[0].start
-    for t in range(work.rounds):
+    for t in range(work.n_rounds):
         changes = [work.visit(client, w, generator(work.seed, t, client.name)) - w for client in clients]
         w = w + mean([change * min(1, clip / np.linalg.norm(change)) for change in changes])
     return w

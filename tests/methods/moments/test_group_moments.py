@@ -20,7 +20,7 @@ RULES = ("median", "geometric")
 
 
 def settings(how: Any = "median", **options: Any) -> fedgeom.Moments:
-    return fedgeom.Moments(**{"space": "euclidean", "aggregation": GroupMedian(groups=5, rule=how)} | options)
+    return fedgeom.Moments(**{"space": "euclidean", "aggregation": GroupMedian(n_groups=5, rule=how)} | options)
 
 
 def rows(seed: int, count: int = 300) -> tuple[Any, Any]:
@@ -70,7 +70,7 @@ def test_open_aggregations_are_refused() -> None:
         fedgeom.Moments(aggregation="median")
 
 
-MEDIAN = fedgeom.Moments(aggregation=GroupMedian(groups=3, drawn_by="seed"))
+MEDIAN = fedgeom.Moments(aggregation=GroupMedian(n_groups=3, drawn_by="seed"))
 
 
 @pytest.mark.full
@@ -89,6 +89,6 @@ def test_a_site_that_lies_spoils_the_sum_and_not_the_middle(kind: str) -> None:
             return float(np.mean(fedgeom.run(method, with_liars(sites, ["s3"], kind)).model.predict(X) == y))
 
     honest = float(np.mean(settings().plain(sites).model.predict(X) == y))
-    assert accuracy(settings(aggregation=GroupMedian(groups=3))) > honest - 0.03
+    assert accuracy(settings(aggregation=GroupMedian(n_groups=3))) > honest - 0.03
     if kind in ("scaling", "a copied model"):
         assert accuracy(fedgeom.Moments(space="euclidean")) < honest - 0.1

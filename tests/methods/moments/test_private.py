@@ -11,7 +11,7 @@ import fedgeom
 from fedgeom import DP, Moments, SiteData
 from fedgeom.federation.policy import StrictPolicy
 from fedgeom.methods.moments import core
-from fedgeom.methods.moments.messages import SumMoments
+from fedgeom.methods.moments.messages import SumClassMoments
 from fedgeom.protocols.evaluation import SumEvaluation
 from fedgeom.protocols.secure_sum.messages import MaskedVector
 
@@ -97,7 +97,7 @@ def test_in_the_ball_and_under_strict_policies_with_a_test_at_the_end() -> None:
     assert "local" not in run.evaluation
     assert any("noise of deviation" in warning.what for warning in run.warnings)
     sums = {entry.reveals for entry in run.ledger if entry.kind == MaskedVector.kind}
-    assert sums == {SumMoments.answer_reveals, SumEvaluation.answer_reveals}
+    assert sums == {SumClassMoments.answer_reveals, SumEvaluation.answer_reveals}
     assert not {"names.sealed", "names.vocabulary", "names.held"} & {entry.kind for entry in run.ledger}
 
 

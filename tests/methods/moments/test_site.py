@@ -13,7 +13,7 @@ from fedgeom import Moments, load_model, run
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
 from fedgeom.federation.messages import Array, Refusal, decode, pack, unpack
-from fedgeom.methods.moments.messages import SumMoments
+from fedgeom.methods.moments.messages import SumClassMoments
 from fedgeom.methods.moments.site import FOLDS, MomentsSite
 from fedgeom.protocols.model_delivery import TakeModel, TakeResult
 from fedgeom.protocols.names import CountNames
@@ -68,17 +68,17 @@ def test_in_euclidean_space_rows_may_lie_anywhere() -> None:
 def test_moments_of_another_kind_than_the_terms_say_are_refused(
     method: Moments, change: dict[str, Any], words: str
 ) -> None:
-    (reason,) = refusals(method, blobs(3, 2), SumMoments, lambda ask: stamped(ask, **change))
+    (reason,) = refusals(method, blobs(3, 2), SumClassMoments, lambda ask: stamped(ask, **change))
     assert words in reason
 
 
 def test_a_second_sum_is_not_planned() -> None:
-    assert tuple(MomentsSite.all_sums(Moments())) == (CountNames, SumMoments)
+    assert tuple(MomentsSite.all_sums(Moments())) == (CountNames, SumClassMoments)
     later = {"round": 2}
     (reason,) = refusals(
         Moments(),
         blobs(3, 2),
-        SumMoments,
+        SumClassMoments,
         lambda ask: stamped(ask, ticket=msgspec.structs.replace(ask.ticket, **later)),
     )
     assert "round 2 was not announced when joining" in reason
@@ -103,7 +103,7 @@ def test_before_it_has_the_model_a_site_has_nothing() -> None:
 def other_total(ask: Any) -> TakeResult:
     """Add one row to the first class."""
     total = ask.result.total.numpy()
-    total[0] += np.uint64(1 << SumMoments.fraction_bits)
+    total[0] += np.uint64(1 << SumClassMoments.fraction_bits)
     return TakeResult(result=msgspec.structs.replace(ask.result, total=Array.of(total)))
 
 

@@ -21,7 +21,7 @@ from fedgeom.methods.iterative.site import LAST, generator
 from fedgeom.methods.iterative.summed import Summed, combined
 from fedgeom.methods.iterative.task import Task
 from fedgeom.methods.iterative.tree import Tree
-from fedgeom.methods.ptopofl.model import Shape, TopoModel
+from fedgeom.methods.ptopofl.model import CloudShape, TopoModel
 from fedgeom.methods.ptopofl.settings import TopoSettings
 from fedgeom.methods.ptopofl.shapes import merge_small
 from tests.methods.iterative.simulation import model_of
@@ -38,7 +38,7 @@ def simulate(method: TopoSettings, sites: Sequence[SiteData], seed: int = 0) -> 
     # Clients: the columns that are added to the table.
     learner = method.build_learner()
     shapes = [
-        Shape.of(X, method.points, generator(seed, LAST, site.name, purpose=2), method.added)
+        CloudShape.of(X, method.n_points, generator(seed, LAST, site.name, purpose=2), method.added)
         for X, site in zip(tables, ordered, strict=True)
     ]
     if method.extra_columns:
@@ -52,12 +52,12 @@ def simulate(method: TopoSettings, sites: Sequence[SiteData], seed: int = 0) -> 
     form, whole = Summed.of(method, Tree(model=first), ()), float(sizes.sum()) if method.counts_rows else 0.0
 
     def task(at: int, number: int) -> Task:
-        effort = method.effort(method.rate if number == LAST else method.rate_in(number))
+        effort = method.effort(method.learning_rate if number == LAST else method.rate_in(number))
         rng = generator(seed, number, ordered[at].name)
         return Task(learner, tables[at], labels[at], effort, rng, len(names), first, method.loss_of_rows)
 
-    for number in range(method.rounds):
-        if number == method.first_described:  # Step 1
+    for number in range(method.n_rounds):
+        if number == method.first_descriptor_round:  # Step 1
             clouds = _clouds(method, learner, consensus, scaled, tables, len(names))
             rngs = [generator(seed, number, site.name, purpose=2) for site in ordered]
             phi = np.array([_descriptor(method, X, rng) for X, rng in zip(clouds, rngs, strict=True)])
@@ -93,7 +93,7 @@ def _clouds(
     classes: int,
 ) -> list[Floats]:
     """Return what is described of each site: its rows, or what a model's body makes of its table, (rows, d), f8."""
-    if method.described == "rows":
+    if method.descriptor_input == "rows":
         return scaled
     learner.bind(tables[0].shape[1], classes)
     return [np.asarray(learner.features(model, X), np.float64) for X in tables]
@@ -102,8 +102,8 @@ def _clouds(
 def _clusters(method: TopoSettings, phi: Floats, sizes: Floats) -> tuple[Ints, Floats]:
     """Return the server's clusters (Step 1), and the sites' weights (Eq. 6) with trust (Eq. 8)."""
     gaps = topology.descriptor_distances(phi)
-    wanted = None if method.clusters is None else min(method.clusters, len(phi))
-    cluster = topology.cluster_sites(gaps, wanted, most=min(method.most_clusters, len(phi)))
+    wanted = None if method.n_clusters is None else min(method.n_clusters, len(phi))
+    cluster = topology.cluster_sites(gaps, wanted, most=min(method.max_clusters, len(phi)))
     if method.masked:
         cluster = merge_small(cluster, gaps, max(3, method.min_sites))
     close = topology.topology_closeness(phi, cluster) if method.closeness else np.ones(len(phi))
@@ -116,9 +116,9 @@ def _clusters(method: TopoSettings, phi: Floats, sizes: Floats) -> tuple[Ints, F
 def _descriptor(method: TopoSettings, X: Floats, rng: np.random.Generator) -> Floats:
     return descriptor(
         X,
-        points=method.points,
+        points=method.n_points,
         rng=rng,
         scale="unit box" if method.unit_box else "none",
         size_free=method.size_free,
-        repeats=method.repeats,
+        repeats=method.n_repeats,
     )

@@ -7,7 +7,7 @@ import pytest
 
 import fedgeom
 from fedgeom import PTopoFL
-from fedgeom.methods.ptopofl.method import TopoConversation, mixtures
+from fedgeom.methods.ptopofl.method import TopoTrainingLoop, mixtures
 from tests.methods.ptopofl.making import hospitals
 
 pytest.importorskip("gudhi", reason="needs the topology extra")
@@ -15,7 +15,7 @@ pytest.importorskip("gudhi", reason="needs the topology extra")
 WEIGHED = [
     {},
     {"scale": "site"},
-    {"scale": "none", "clusters": 2},
+    {"scale": "none", "n_clusters": 2},
     {"cluster_by": "classes", "trust": "classes"},
     {"cluster_by": "diagrams", "trust": "merges", "scale": "site"},
     {"cluster_by": "none", "trust": "topology"},
@@ -28,7 +28,7 @@ WEIGHED = [
 def test_the_first_round_weighs_sites_as_was_foreseen(settings, monkeypatch) -> None:
     """Only topology on a joint scale was foreseen; everything else broke off in the middle of a run."""
     seen = []
-    groups = TopoConversation.groups
+    groups = TopoTrainingLoop.groups
 
     def noted(self, number, state, chosen):
         found = groups(self, number, state, chosen)
@@ -37,8 +37,8 @@ def test_the_first_round_weighs_sites_as_was_foreseen(settings, monkeypatch) -> 
             seen.append((tuple(sorted(group.members)), float(f.sum() ** 2 / (f**2).sum())))
         return found
 
-    monkeypatch.setattr(TopoConversation, "groups", noted)
-    method, sites = PTopoFL(rounds=1, points=30, min_sites=3, **settings), hospitals(n=8)
+    monkeypatch.setattr(TopoTrainingLoop, "groups", noted)
+    method, sites = PTopoFL(n_rounds=1, n_points=30, min_sites=3, **settings), hospitals(n=8)
     found = mixtures(method, sites, seed=3)
     fedgeom.run(method, sites, seed=3)
     assert [names for names, _ in found] == [names for names, _ in seen]

@@ -19,7 +19,7 @@ pytest.importorskip("gudhi", reason="gudhi is not installed (fedgeom[topology])"
 def test_a_run_is_algorithm_1(augment: bool, solver: Any) -> None:
     """To nine digits: a table with added columns may lie otherwise in memory, and then a product of matrices is
     added up in another order, which changes its last digit on some machines."""
-    method = PTopoFL.published(rounds=3, augment=augment, solver=solver)
+    method = PTopoFL.published(n_rounds=3, augment=augment, solver=solver)
     assert_run_is(simulate, method, hospitals(), seed=5, rtol=1e-9, atol=1e-12)
 
 
@@ -27,22 +27,22 @@ def test_a_run_is_algorithm_1(augment: bool, solver: Any) -> None:
     "settings",
     [
         {},
-        {"secure": False, "clusters": 3},
+        {"secure": False, "n_clusters": 3},
         {"closeness": False, "beta": 0.0},
         {"weights": "sites"},
-        {"aggregation": "median", "clusters": 2},
+        {"aggregation": "median", "n_clusters": 2},
         {"personal": "finetuned"},
         {"personal": {"name": "interpolated", "mix": 0.3}},
         {"schedule": "cosine", "steps": 4},
-        {"unit_box": True, "size_free": False, "repeats": 2},
+        {"unit_box": True, "size_free": False, "n_repeats": 2},
         {"classes": ("well", "sick"), "C": 0.3},
         {"trust": "none"},
-        {"trust": "none", "closeness": False, "clusters": 3},
-        {"first_described": 2, "clusters": 2},
+        {"trust": "none", "closeness": False, "n_clusters": 3},
+        {"first_descriptor_round": 2, "n_clusters": 2},
     ],
 )
 def test_a_run_is_its_twin_whatever_the_settings(settings: dict[str, Any]) -> None:
-    method = PTopoFL(**({"rounds": 3, "epochs": 2, "points": 30} | settings))
+    method = PTopoFL(**({"n_rounds": 3, "epochs": 2, "n_points": 30} | settings))
     assert_run_is(simulate, method, hospitals(n=8, rows=40), seed=2, rtol=1e-9, atol=1e-12)
 
 
@@ -50,14 +50,14 @@ def test_a_run_is_its_twin_whatever_the_settings(settings: dict[str, Any]) -> No
     "settings",
     [
         {},
-        {"secure": False, "clusters": 3, "trust": "updates"},
+        {"secure": False, "n_clusters": 3, "trust": "updates"},
         {"cluster_by": "classes", "scale": "site"},
-        {"track_every": 1, "validation": 0.2},
+        {"track_every": 1, "validation_fraction": 0.2},
     ],
     ids=str,
 )
 def test_a_run_is_the_same_without_masks(settings: dict[str, Any]) -> None:
-    method = PTopoFL(**({"rounds": 3, "epochs": 2, "points": 30} | settings))
+    method = PTopoFL(**({"n_rounds": 3, "epochs": 2, "n_points": 30} | settings))
     assert_run_is_plain(method, hospitals(n=8, rows=40), seed=2)
 
 
@@ -71,8 +71,8 @@ TABLE_2: dict[str, Any] = {"closeness": False, "trust": "none"}
         {"topo_inputs": True},
         {"topo_inputs": True, "augment": True},
         TABLE_2,
-        TABLE_2 | {"first_described": 1},
-        {"first_described": 1, "topo_inputs": True},
+        TABLE_2 | {"first_descriptor_round": 1},
+        {"first_descriptor_round": 1, "topo_inputs": True},
     ],
     ids=str,
 )
@@ -80,8 +80,8 @@ def test_activations_and_the_48_numbers_as_in_a_run(changes: dict[str, Any]) -> 
     pytest.importorskip("torch", reason="torch is not installed")
     network = {"name": "mlp", "features": 5, "hidden": 6}
     method = PTopoFL(
-        rounds=2, epochs=1, points=20, clusters=2, described="activations", network=network, **changes
+        n_rounds=2, epochs=1, n_points=20, n_clusters=2, descriptor_input="activations", network=network, **changes
     )
     assert_run_is(simulate, method, hospitals(rows=30), seed=2, atol=1e-6)
-    rows = PTopoFL(rounds=2, epochs=1, points=20, clusters=2, network=network, **changes)
+    rows = PTopoFL(n_rounds=2, epochs=1, n_points=20, n_clusters=2, network=network, **changes)
     assert rows.terms() != method.terms()

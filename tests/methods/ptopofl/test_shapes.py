@@ -36,7 +36,7 @@ def test_small_clusters_join_the_nearest_before_a_secure_sum() -> None:
 def test_only_what_the_settings_need_is_described(settings, wanted) -> None:
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(40, 3)), np.repeat(["a", "b"], 20)
-    method = PTopoFL(points=20, **settings)
+    method = PTopoFL(n_points=20, **settings)
     said = describe_rows(method, X, y, ("a", "b"), lambda: np.random.default_rng(1))
     empty = {"descriptor": NONE, "by_class": NONE, "h0": NOTHING, "h1": NOTHING, "merges": 0.0}
     assert {name for name, nothing in empty.items() if getattr(said, name) != nothing} == wanted
@@ -45,7 +45,7 @@ def test_only_what_the_settings_need_is_described(settings, wanted) -> None:
 def test_what_is_not_asked_for_is_not_judged() -> None:
     rng = np.random.default_rng(0)
     y = np.repeat(["a", "b"], 20)
-    method = PTopoFL(points=20, cluster_by="none", closeness=True, trust="merges")
+    method = PTopoFL(n_points=20, cluster_by="none", closeness=True, trust="merges")
     given = [
         describe_rows(method, rng.normal(size=(40, 3)), y, ("a", "b"), lambda: np.random.default_rng(1))
         for _ in range(4)
@@ -59,7 +59,7 @@ def test_what_is_not_asked_for_is_not_judged() -> None:
 def test_with_diagrams_closeness_follows_the_diagrams() -> None:
     """Rings and blobs: sites of one cluster count by W_2 to its barycentre (Eq. 12), not by descriptors."""
     rng = np.random.default_rng(3)
-    y, method = np.repeat(["a", "b"], 20), PTopoFL(points=40, cluster_by="diagrams", trust="none", clusters=2)
+    y, method = np.repeat(["a", "b"], 20), PTopoFL(n_points=40, cluster_by="diagrams", trust="none", n_clusters=2)
     turn = rng.uniform(0, 6.3, (3, 40, 1))
     clouds = [*rng.normal(size=(3, 40, 2)), *(5 * np.concatenate([np.cos(turn), np.sin(turn)], axis=2))]
     given = [describe_rows(method, X, y, ("a", "b"), lambda: np.random.default_rng(1)) for X in clouds]

@@ -12,13 +12,13 @@ import fedgeom
 from fedgeom import PTopoFL, SiteData
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.errors import InputError
-from fedgeom.federation.coordinator import Sites
+from fedgeom.federation.coordinator import Coordinator
 from fedgeom.geometry.topology.descriptors import descriptor
 from fedgeom.methods.iterative.messages import TrainMasked
 from fedgeom.methods.iterative.site import generator
-from fedgeom.methods.iterative.training import Conversation
+from fedgeom.methods.iterative.training import TrainingLoop
 from fedgeom.methods.iterative.tree import from_wire
-from fedgeom.methods.ptopofl.method import TopoConversation
+from fedgeom.methods.ptopofl.method import TopoTrainingLoop
 from fedgeom.methods.ptopofl.shapes import Describe, DescribeActivations, DescribePrivately, Description
 from tests.methods.coordinators import RUN, fresh, overhear, refusals
 from tests.methods.laws import assert_model_files_are_the_sites_own
@@ -28,25 +28,25 @@ pytest.importorskip("gudhi", reason="gudhi is not installed (fedgeom[topology])"
 replace = msgspec.structs.replace
 
 
-def agreed(method: PTopoFL, sites: list[SiteData], seed: int = 0) -> tuple[Sites, TopoConversation]:
+def agreed(method: PTopoFL, sites: list[SiteData], seed: int = 0) -> tuple[Coordinator, TopoTrainingLoop]:
     """Bring sites as far as they are before they describe their shape."""
     engine = EmbeddedEngine(method, sites)
-    asking = Sites(engine, run=RUN, method=method.name, seed=seed, roster=engine.roster)
-    talk = TopoConversation(method, asking)
-    Conversation.agree(talk)
+    asking = Coordinator(engine, run=RUN, method=method.name, seed=seed, roster=engine.roster)
+    talk = TopoTrainingLoop(method, asking)
+    TrainingLoop.agree(talk)
     return asking, talk
 
 
 @pytest.mark.parametrize("changes", [{}, {"augment": True}, {"secure": False}, {"scale": "site"}])
 def test_each_site_keeps_its_own_model(changes: dict[str, Any]) -> None:
-    method = PTopoFL(rounds=2, epochs=1, points=30, **changes)
+    method = PTopoFL(n_rounds=2, epochs=1, n_points=30, **changes)
     assert_model_files_are_the_sites_own(method, hospitals(rows=30), seed=3)
     site = fresh(method, hospitals()[0])
     assert (site.result(), site.model_file()) == ({}, b"")
 
 
 def test_the_descriptor_is_that_of_the_scaled_rows() -> None:
-    method, sites = PTopoFL(rounds=1, points=20), hospitals(n=3, rows=30)
+    method, sites = PTopoFL(n_rounds=1, n_points=20), hospitals(n=3, rows=30)
     asking, talk = agreed(method, sites, seed=4)
     answers = asking.ask(Describe(round=0), expect=Description)
     for site in sites:
@@ -100,23 +100,23 @@ def test_a_site_too_small_for_a_private_descriptor_is_named_at_once() -> None:
     sites = hospitals(n=4)
     sites[1] = SiteData("small", sites[1].X[:12], sites[1].y[:12])
     with pytest.raises(InputError, match="site 'small' has 12 rows; a private descriptor needs at least 20"):
-        fedgeom.run(PTopoFL(rounds=1, epsilon=1.0), sites)
+        fedgeom.run(PTopoFL(n_rounds=1, epsilon=1.0), sites)
 
 
-@pytest.mark.parametrize(("settings", "rounds"), [({}, {0}), ({"track_every": 2, "rounds": 6}, {0, 2, 4})])
+@pytest.mark.parametrize(("settings", "rounds"), [({}, {0}), ({"track_every": 2, "n_rounds": 6}, {0, 2, 4})])
 def test_a_site_describes_itself_as_often_as_the_terms_say(settings: dict[str, int], rounds: set[int]) -> None:
     """Each round draws other points, so that many descriptors would tell more than one."""
     method, sites = PTopoFL(**settings), hospitals(n=3, rows=30)  # type: ignore[arg-type]
     engine = EmbeddedEngine(method, sites)
-    asking = Sites(engine, run=bytes(32), method=method.name, roster=engine.roster)
-    Conversation.agree(TopoConversation(method, asking))
+    asking = Coordinator(engine, run=bytes(32), method=method.name, roster=engine.roster)
+    TrainingLoop.agree(TopoTrainingLoop(method, asking))
     answered = {at for at in range(8) if asking.ask(Describe(round=at), of=["h0"], expect=Description)}
     assert answered == rounds
 
 
 def test_private_descriptors_differ_from_run_to_run() -> None:
     sites = hospitals(rows=200)
-    a, b = (fedgeom.run(PTopoFL(rounds=1, epsilon=1.0), sites, seed=0) for _ in range(2))
+    a, b = (fedgeom.run(PTopoFL(n_rounds=1, epsilon=1.0), sites, seed=0) for _ in range(2))
     assert a.metrics["trust"] != b.metrics["trust"]
 
 
@@ -125,7 +125,10 @@ MLP: dict[str, Any] = {"network": {"name": "mlp", "features": 5, "hidden": 6}}
 
 def test_the_first_activations_are_those_of_the_network_that_the_seed_gives() -> None:
     pytest.importorskip("torch", reason="torch is not installed")
-    method, sites = PTopoFL(rounds=2, points=20, described="activations", **MLP), hospitals(n=3, rows=30)
+    method, sites = (
+        PTopoFL(n_rounds=2, n_points=20, descriptor_input="activations", **MLP),
+        hospitals(n=3, rows=30),
+    )
     asking, talk = agreed(method, sites, seed=4)
     answers = asking.ask(Describe(round=0), expect=Description)
     learner = method.build_learner()
@@ -142,7 +145,15 @@ def test_the_first_activations_are_those_of_the_network_that_the_seed_gives() ->
 def test_later_activations_are_those_of_the_model_that_is_given() -> None:
     pytest.importorskip("torch", reason="torch is not installed")
     sites = hospitals(n=6, rows=30)
-    method = PTopoFL(rounds=4, epochs=1, points=20, clusters=2, described="activations", first_described=2, **MLP)
+    method = PTopoFL(
+        n_rounds=4,
+        epochs=1,
+        n_points=20,
+        n_clusters=2,
+        descriptor_input="activations",
+        first_descriptor_round=2,
+        **MLP,
+    )
     heard, _ = overhear(method, sites, seed=1)
     asked = [one for one in heard if isinstance(one.question, DescribeActivations)]
     assert {one.question.round for one in asked} == {2}
@@ -165,14 +176,16 @@ def test_later_activations_are_those_of_the_model_that_is_given() -> None:
     ],
 )
 def test_activations_are_described_when_and_of_what_the_terms_say(kind: Any, change: Any, says: str) -> None:
-    method = PTopoFL(rounds=3, steps=1, points=12, described="activations", first_described=1)
+    method = PTopoFL(n_rounds=3, steps=1, n_points=12, descriptor_input="activations", first_descriptor_round=1)
     assert all(says in reason for reason in refusals(method, hospitals(n=3, rows=20), kind, change))
 
 
 def test_rows_are_not_described_where_activations_are_and_the_other_way_round() -> None:
     sites = hospitals(n=3, rows=20)
-    rows, _ = agreed(PTopoFL(rounds=3, points=12), sites)
+    rows, _ = agreed(PTopoFL(n_rounds=3, n_points=12), sites)
     other = DescribeActivations(round=1, given={}, agreed=bytes(32))
     assert not rows.ask(other, expect=Description).came
-    late, _ = agreed(PTopoFL(rounds=3, points=12, described="activations", first_described=1), sites)
+    late, _ = agreed(
+        PTopoFL(n_rounds=3, n_points=12, descriptor_input="activations", first_descriptor_round=1), sites
+    )
     assert not late.ask(Describe(round=1), expect=Description).came

@@ -21,7 +21,7 @@ CASES = {
     "three classes": ("rbrbrb", 3, 28),
 }
 """The shapes of the sites' rows, the number of classes, and a seed."""
-STEPS = {"rounds": 4, "rate": 0.2, "epochs": 2, "batch": 32}
+STEPS = {"n_rounds": 4, "learning_rate": 0.2, "epochs": 2, "batch_size": 32}
 
 EACH = pytest.mark.parametrize("case", CASES)
 WITH_COLUMNS = pytest.mark.parametrize("augment", [False, True])
@@ -51,7 +51,7 @@ def hospitals(case: str) -> tuple[fedgeom.SiteData, ...]:
 def expected(case: str, **how: bool) -> twin.Twin:
     """Let the twin do it: two rounds to the optimum, or some rounds of steps."""
     raw = clients_of(hospitals(case))
-    work = Work(**STEPS, seed=SEED) if how.get("exact") is False else Work(rounds=2, rate=0, seed=SEED)
+    work = Work(**STEPS, seed=SEED) if how.get("exact") is False else Work(n_rounds=2, learning_rate=0, seed=SEED)
     return twin.federate(standardised(raw), work, raw=raw, **how)
 
 
@@ -73,7 +73,7 @@ def assert_same(run: fedgeom.Run, wanted: twin.Twin, near: float) -> None:
 @WITH_COLUMNS
 @pytest.mark.parametrize("case", ["clusters of four", "one stands out"])
 def test_the_published_setting_is_algorithm_1(case: str, augment: bool) -> None:
-    run = fedgeom.run(fedgeom.PTopoFL.published(rounds=2, augment=augment), hospitals(case), seed=SEED)
+    run = fedgeom.run(fedgeom.PTopoFL.published(n_rounds=2, augment=augment), hospitals(case), seed=SEED)
     assert_same(run, expected(case, augment=augment), near=2e-5)  # two solvers stop near the same optimum
 
 

@@ -145,7 +145,7 @@ def federate(clients, work, *, raw, exact=True, augment=True, clusters=M):
     weight = np.array([len(client) for client in clients]) * closeness(phi, cluster) * trusted(z)  # Eq. 6
     share = np.bincount(cluster) / len(clients)
     own = [clients[0].start] * len(clients)
-    for t in range(work.rounds):
+    for t in range(work.n_rounds):
         if exact:
             local = np.array([optimum(client) for client in clients])
         else:

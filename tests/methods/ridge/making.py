@@ -8,7 +8,7 @@ from fedgeom.data.sites import SiteData
 from fedgeom.methods.ridge.image_features import Conv
 
 SHAPE = (6, 6, 1)
-SMALL_CONV = Conv(filters=5, patch=3, padding=1, pools=2, means=2, rounds=2, min_cell=3)
+SMALL_CONV = Conv(n_filters=5, patch_size=3, padding=1, pools=2, means=2, n_rounds=2, min_cell=3)
 
 
 def blobs(sites: int = 4, rows: int = 30, columns: int = 5, classes: int = 3, seed: int = 0) -> list[SiteData]:

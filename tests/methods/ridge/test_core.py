@@ -11,6 +11,7 @@ from fedgeom.methods.ridge.core import (
     GRID,
     TEMPERATURES,
     System,
+    calibration_nll,
     choose,
     class_weights,
     cuts,
@@ -18,7 +19,6 @@ from fedgeom.methods.ridge.core import (
     packed_gram,
     solve,
     starts,
-    surprise,
 )
 
 CLASSES = 3
@@ -134,7 +134,7 @@ def test_balanced_classes_count_the_same() -> None:
 def test_surprise_is_the_loss_of_scores_without_the_rows_own_pull() -> None:
     rng = np.random.default_rng(1)
     scores, codes = rng.normal(size=(50, CLASSES)), rng.integers(0, CLASSES, 50)
-    found = surprise(scores, codes, 10.0, 100.0)
+    found = calibration_nll(scores, codes, 10.0, 100.0)
     assert found.shape == (len(TEMPERATURES),)
     fresh = (scores - 0.1 * (2 * np.eye(CLASSES)[codes] - 1)) / 0.9
     for at in (0, 20, len(TEMPERATURES) - 1):

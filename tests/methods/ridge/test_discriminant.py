@@ -62,7 +62,7 @@ def test_rows_that_were_learnt_from_are_not_taken_at_their_word() -> None:
     assert np.abs(np.diag(wary)).max() < np.abs(np.diag(sure)).max()
 
 
-DISCRIMINANT = fedgeom.Ridge(features=Fourier(count=30, scale="joint"), rule="discriminant")
+DISCRIMINANT = fedgeom.Ridge(features=Fourier(n_components=30, scale="joint"), rule="discriminant")
 
 
 @pytest.mark.full

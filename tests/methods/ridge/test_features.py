@@ -9,10 +9,10 @@ from scipy.special import ndtr, ndtri
 from fedgeom.errors import InputError
 from fedgeom.methods.ridge.features import (
     Binned,
+    FeatureContext,
     FeatureMap,
     Fourier,
-    Ground,
-    Linear,
+    LinearFeatures,
     check_widths,
     feature_seed,
     normals,
@@ -22,10 +22,10 @@ from fedgeom.methods.ridge.features import (
 from fedgeom.methods.ridge.image_features import RandomConv
 
 
-def ground(X: np.ndarray, seed: int = 0) -> Ground:
+def ground(X: np.ndarray, seed: int = 0) -> FeatureContext:
     scale = X.std(axis=0)
     varies = (scale > 0).astype(float)
-    return Ground(X.shape[1], seed, (), X.mean(axis=0), np.where(scale > 0, scale, 1.0), varies)
+    return FeatureContext(X.shape[1], seed, (), X.mean(axis=0), np.where(scale > 0, scale, 1.0), varies)
 
 
 @pytest.fixture
@@ -35,14 +35,14 @@ def X() -> np.ndarray:
 
 
 def test_linear_features_have_mean_0_and_variance_1_and_constant_columns_vanish(X: np.ndarray) -> None:
-    found = Linear().transform(X, ground(X))
+    found = LinearFeatures().transform(X, ground(X))
     np.testing.assert_allclose(found.mean(axis=0), 0, atol=1e-12)
     np.testing.assert_allclose(found.std(axis=0), [1, 1, 1, 1, 0], atol=1e-12)
 
 
 def test_fourier_features_approximate_the_gaussian_kernel(X: np.ndarray) -> None:
     some, where = X[:60], ground(X)
-    found = Fourier(count=20_000, bandwidth=1.5).transform(some, where)
+    found = Fourier(n_components=20_000, bandwidth=1.5).transform(some, where)
     Z = where.standardised(some)
     apart = ((Z[:, None] - Z[None]) ** 2).sum(axis=2)
     kernel = np.exp(-apart / (2 * 1.5**2 * 4))  # four columns vary
@@ -54,11 +54,11 @@ def test_fourier_features_are_the_cosines_of_the_seed(X: np.ndarray) -> None:
     where = ground(X, seed=3)
     omega, phase = normals(3, "frequencies", 7, 5), 2 * np.pi * ndtr(normals(3, "phases", 7, 1)[:, 0])
     wanted = np.sqrt(2) * np.cos(where.standardised(X[:9]) @ omega.T / np.sqrt(4) + phase)
-    np.testing.assert_allclose(Fourier(count=7).transform(X[:9], where), wanted, atol=1e-12)
+    np.testing.assert_allclose(Fourier(n_components=7).transform(X[:9], where), wanted, atol=1e-12)
 
 
 def test_binned_features_are_one_hot_over_groups_of_columns(X: np.ndarray) -> None:
-    where, method = ground(X), Binned(bins=3, group=2, shuffles=2)
+    where, method = ground(X), Binned(n_bins=3, group_size=2, n_shuffles=2)
     found = method.transform(X[:50], where)
     assert found.shape == (50, method.width(5, ()))
     blocks = found.reshape(50, 2, 3, 9)
@@ -69,7 +69,7 @@ def test_binned_features_are_one_hot_over_groups_of_columns(X: np.ndarray) -> No
     np.testing.assert_array_equal(blocks[:, 1, 0].argmax(axis=1), first)
 
 
-@pytest.mark.parametrize("one", [Linear(), Fourier(count=6), Binned()])
+@pytest.mark.parametrize("one", [LinearFeatures(), Fourier(n_components=6), Binned()])
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.int64])
 def test_rows_of_any_dtype_give_the_same_features(one: FeatureMap, dtype: type) -> None:
     X = np.random.default_rng(1).integers(0, 200, (40, 5))
@@ -78,10 +78,10 @@ def test_rows_of_any_dtype_give_the_same_features(one: FeatureMap, dtype: type) 
 
 
 def test_maps_stand_side_by_side_and_their_widths_add_up(X: np.ndarray) -> None:
-    maps = (Linear(), Fourier(count=6))
+    maps = (LinearFeatures(), Fourier(n_components=6))
     where = ground(X)
     found = stack(maps, X[:5], where)
-    np.testing.assert_array_equal(found[:, :5], Linear().transform(X[:5], where))
+    np.testing.assert_array_equal(found[:, :5], LinearFeatures().transform(X[:5], where))
     assert total_width(maps, 5, ()) == found.shape[1] == 11
     assert total_width(maps, None, ()) is None
     assert total_width(maps[1:], None, ()) == 6
@@ -93,9 +93,9 @@ def test_draws_differ_by_seed_and_by_what_they_are_for() -> None:
 
 
 def test_too_many_features_and_images_of_another_shape_are_refused() -> None:
-    assert check_widths((Linear(),), 30, (), 30) == 30
+    assert check_widths((LinearFeatures(),), 30, (), 30) == 30
     with pytest.raises(InputError, match=r"31 features given; wanted max_features = 30 at most"):
-        check_widths((Linear(),), 31, (), 30)
+        check_widths((LinearFeatures(),), 31, (), 30)
     with pytest.raises(InputError, match=r"784 cells, but rows have 100 columns"):
         check_widths((RandomConv(),), 100, (28, 28, 1), 10_000)
 
@@ -104,10 +104,10 @@ def test_fourier_features_of_components_keep_their_sizes() -> None:
     """Columns of one common scale: a large column says more than a small one, and units of all together nothing."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 2)) * [10.0, 0.1]
-    one = Fourier(count=2000, bandwidth=0.7, scale="joint")
+    one = Fourier(n_components=2000, bandwidth=0.7, scale="joint")
 
     def of(rows):
-        return one.transform(rows, Ground(2, 0, (), rows.mean(axis=0), rows.std(axis=0), np.ones(2)))
+        return one.transform(rows, FeatureContext(2, 0, (), rows.mean(axis=0), rows.std(axis=0), np.ones(2)))
 
     found = of(X)
     np.testing.assert_allclose(of(1000 * X), found, atol=1e-6)

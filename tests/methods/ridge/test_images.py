@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fedgeom.errors import ProtocolError
-from fedgeom.methods.ridge.features import Ground
+from fedgeom.methods.ridge.features import FeatureContext
 from fedgeom.methods.ridge.image_features import (
     Conv,
     RandomConv,
@@ -21,20 +21,20 @@ from fedgeom.methods.ridge.image_features import (
 
 SHAPE = (6, 5, 2)
 X = np.random.default_rng(0).integers(0, 255, (20, 60)).astype(np.uint8)
-GROUND = Ground(60, 4, SHAPE, X.mean(axis=0), X.std(axis=0), np.ones(60), float(X.std()))
+GROUND = FeatureContext(60, 4, SHAPE, X.mean(axis=0), X.std(axis=0), np.ones(60), float(X.std()))
 
 
 def test_random_filters_have_mean_0_and_length_1_and_depend_on_the_seed() -> None:
-    filters, offsets = RandomConv(filters=9, patch=3).bank(GROUND)
+    filters, offsets = RandomConv(n_filters=9, patch_size=3).bank(GROUND)
     assert filters.shape == (18, 9)
     np.testing.assert_allclose(filters.mean(axis=0), 0, atol=1e-6)
     np.testing.assert_allclose(np.linalg.norm(filters, axis=0), 1, rtol=1e-5)
     assert not offsets.any()
-    assert not np.allclose(filters, RandomConv(filters=9, patch=3).bank(replace(GROUND, seed=5))[0])
+    assert not np.allclose(filters, RandomConv(n_filters=9, patch_size=3).bank(replace(GROUND, seed=5))[0])
 
 
 def test_features_are_pooled_responses_and_brightness() -> None:
-    one = RandomConv(filters=4, patch=3, padding=1, pools=2, means=1, threshold=0.1)
+    one = RandomConv(n_filters=4, patch_size=3, padding=1, pools=2, means=1, threshold=0.1)
     found = one.transform(X, GROUND)
     assert found.shape == (20, one.width(60, SHAPE) or 0)
     assert found.dtype == np.float32
@@ -46,35 +46,35 @@ def test_features_are_pooled_responses_and_brightness() -> None:
 
 
 def test_an_image_has_the_same_features_alone_as_among_others() -> None:
-    one = RandomConv(filters=4, patch=3)
+    one = RandomConv(n_filters=4, patch_size=3)
     alone = np.vstack([one.transform(row[None], GROUND) for row in X])
     np.testing.assert_array_equal(one.transform(X, GROUND), alone)
 
 
 def test_brighter_and_stronger_images_of_one_kind_have_the_same_filtered_features() -> None:
     """Contrast is measured beside that of all images, so that the unit of cells does not matter."""
-    one = RandomConv(filters=4, patch=3, padding=0, means=0)
+    one = RandomConv(n_filters=4, patch_size=3, padding=0, means=0)
     other = replace(GROUND, mean=7 * GROUND.mean + 3, contrast=7 * GROUND.contrast)
     np.testing.assert_allclose(one.transform(7.0 * X + 3, other), one.transform(X, GROUND), rtol=1e-3, atol=1e-3)
 
 
 def test_learnt_filters_are_those_of_the_sums() -> None:
     filters, offsets = np.ones((18, 2), np.float32), np.zeros(2, np.float32)
-    found = Conv(filters=2, patch=3).bank(replace(GROUND, filters=filters, offsets=offsets))
+    found = Conv(n_filters=2, patch_size=3).bank(replace(GROUND, filters=filters, offsets=offsets))
     assert found[0] is filters
     with pytest.raises(ProtocolError, match="not learnt yet"):
         Conv().bank(GROUND)
 
 
 def test_no_feature_exceeds_what_its_digits_are_planned_for() -> None:
-    one = RandomConv(filters=30, patch=3, pools=2)
+    one = RandomConv(n_filters=30, patch_size=3, pools=2)
     assert (one.transform(X, GROUND) ** 2).mean(axis=0).max() < one.mean_square
 
 
 @pytest.mark.parametrize("shape", [(6, 5, 2), (5, 4, 3)])
 @pytest.mark.parametrize("pools", [1, 2, 3])
 def test_an_image_and_its_mirror_image_have_the_means_of_their_features(shape, pools) -> None:
-    one = RandomConv(filters=4, patch=3, padding=1, pools=pools, means=3, mirror="always")
+    one = RandomConv(n_filters=4, patch_size=3, padding=1, pools=pools, means=3, mirror="always")
     ground, turned = replace(GROUND, shape=shape), X.reshape(20, *shape)[:, :, ::-1].reshape(20, -1)
     found = one.transform(X, ground)
     assert found.shape == (20, one.width(60, shape) or 0)

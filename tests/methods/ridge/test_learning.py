@@ -9,8 +9,8 @@ from fedgeom import Ridge
 from fedgeom.errors import ProtocolError
 from fedgeom.methods.ridge.statistics import (
     PATCH_BITS,
+    FeatureFit,
     FeatureProblem,
-    Fit,
     cluster_sums,
     column_moments,
     features_of,
@@ -26,9 +26,9 @@ def codes(y: np.ndarray) -> np.ndarray:
     return np.unique(y, return_inverse=True)[1]
 
 
-def begun(floors: tuple[int, int] = (1, 1)) -> tuple[Fit, FeatureProblem, np.ndarray]:
+def begun(floors: tuple[int, int] = (1, 1)) -> tuple[FeatureFit, FeatureProblem, np.ndarray]:
     X, y = pooled(images())
-    plan, fit = FeatureProblem(CONV, 0, floors, X.shape[1], 2), Fit()
+    plan, fit = FeatureProblem(CONV, 0, floors, X.shape[1], 2), FeatureFit()
     fit.take(to_wide(column_moments(X, codes(y), 2), sites=1), plan)
     fit.take(to_fixed(patch_sums(X, fit, plan), fraction_bits=PATCH_BITS, sites=1), plan)
     return fit, plan, X
@@ -37,7 +37,7 @@ def begun(floors: tuple[int, int] = (1, 1)) -> tuple[Fit, FeatureProblem, np.nda
 def test_moments_are_those_of_the_pooled_table_whatever_the_units() -> None:
     sites = blobs()
     X, y = pooled(sites)
-    plan, fit = FeatureProblem(Ridge(), 0, (1, 1), 5, 3), Fit()
+    plan, fit = FeatureProblem(Ridge(), 0, (1, 1), 5, 3), FeatureFit()
     words = [to_wide(column_moments(s.X, codes(s.y), 3), sites=4) for s in sites]
     fit.take(np.add.reduce(words, axis=0, dtype=np.uint64), plan)
     ground = fit.finished(plan)
@@ -90,7 +90,7 @@ def test_filters_are_ready_after_all_sums_and_not_before() -> None:
 
 
 def test_sums_of_another_length_and_questions_before_their_time_are_refused() -> None:
-    plan, fit = FeatureProblem(CONV, 0, (1, 1), 36, 2), Fit()
+    plan, fit = FeatureProblem(CONV, 0, (1, 1), 36, 2), FeatureFit()
     with pytest.raises(ProtocolError, match="a sum of 3 words came; wanted 148"):
         fit.take(np.zeros(3, np.uint64), plan)
     for early in (fit.class_counts, lambda: fit.ground(plan)):

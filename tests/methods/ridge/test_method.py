@@ -17,7 +17,7 @@ from tests.methods.ridge.making import SHAPE, SMALL_CONV, blobs, images, pooled
 
 
 @pytest.mark.parametrize("balanced", [False, True])
-@pytest.mark.parametrize("features", ["linear", Fourier(count=40), ["linear", Binned(bins=2)]])
+@pytest.mark.parametrize("features", ["linear", Fourier(n_components=40), ["linear", Binned(n_bins=2)]])
 def test_a_secure_run_is_scikit_learns_ridge_on_the_pooled_features(features: object, balanced: bool) -> None:
     sites = blobs()
     run = fedgeom.run(fedgeom.Ridge(features=features, alpha=2.0, balanced=balanced), sites)  # type: ignore[arg-type]
@@ -56,7 +56,7 @@ def test_probabilities_are_calibrated() -> None:
 
 @pytest.mark.full
 def test_large_sums_are_divided_and_a_site_lost_between_two_parts_is_in_none() -> None:
-    method = fedgeom.Ridge(features=Fourier(count=30), classes=("left", "right"), part=100)
+    method = fedgeom.Ridge(features=Fourier(n_components=30), classes=("left", "right"), max_sum_length=100)
     counts = check_method(method)
     assert counts["survives_dropout"] > 20  # every step of every part was tried
 
@@ -96,20 +96,22 @@ def test_wrong_input_is_refused_by_name() -> None:
 def test_fewer_rows_than_a_policy_asks_for_each_feature_are_refused() -> None:
     strict = fedgeom.Policy(min_rows_per_feature=2)
     with pytest.raises(InputError, match="min_rows_per_feature = 2, but all sites together have 120 rows"):
-        fedgeom.run(fedgeom.Ridge(features=Fourier(count=100)), blobs(), policy=strict)
-    fedgeom.run(fedgeom.Ridge(features=Fourier(count=60)), blobs(), policy=strict)
+        fedgeom.run(fedgeom.Ridge(features=Fourier(n_components=100)), blobs(), policy=strict)
+    fedgeom.run(fedgeom.Ridge(features=Fourier(n_components=60)), blobs(), policy=strict)
     few = fedgeom.Policy(max_features=50)
     with pytest.raises(TooFewSitesError, match="max_features = 50, but there may be 60"):
-        fedgeom.run(fedgeom.Ridge(features=Fourier(count=60)), blobs(), policy=few)
+        fedgeom.run(fedgeom.Ridge(features=Fourier(n_components=60)), blobs(), policy=few)
 
 
 def test_parts_that_a_policy_does_not_let_through_are_refused_before_anything_is_sent() -> None:
-    method, small = fedgeom.Ridge(features=Fourier(count=200)), fedgeom.Policy(max_message_bytes=100_000)
+    method, small = fedgeom.Ridge(features=Fourier(n_components=200)), fedgeom.Policy(max_message_bytes=100_000)
     asked: list[str] = []
     with pytest.raises(InputError, match=r"sites 's0', .* the limit is 100,000 .*: say part = 4308 or less"):
         fedgeom.run(method, blobs(), policy=small, interfere=lambda name, _: asked.append(name))
     assert not asked
-    divided = fedgeom.Ridge(features=Fourier(count=200), part=4308, classes=("c0", "c1", "c2"), max_features=200)
+    divided = fedgeom.Ridge(
+        features=Fourier(n_components=200), max_sum_length=4308, classes=("c0", "c1", "c2"), max_features=200
+    )
     assert fedgeom.run(divided, blobs(), policy=small).metrics["numbers"] == 201 * 202 // 2 + 201 * 3
 
 

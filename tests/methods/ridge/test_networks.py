@@ -10,7 +10,7 @@ import pytest
 
 import fedgeom
 from fedgeom.errors import InputError
-from fedgeom.methods.ridge.features import FeatureMap, Ground
+from fedgeom.methods.ridge.features import FeatureContext, FeatureMap
 from fedgeom.methods.ridge.network_features import FrozenNetwork
 from tests.methods.ridge.making import SHAPE, images, pooled
 
@@ -31,7 +31,7 @@ class SmallNetwork(FrozenNetwork):
 
 def test_outputs_are_those_of_the_module_on_images() -> None:
     X = pooled(images())[0]
-    found = SmallNetwork().transform(X, Ground(36, 0, SHAPE))
+    found = SmallNetwork().transform(X, FeatureContext(36, 0, SHAPE))
     cells = X.reshape(-1, 6, 6)
     by_hand = np.maximum((cells[5, 1:5, 2:6] * WEIGHTS[1, 0]).sum(), 0)  # the second filter in row 1, column 2
     assert found[5].reshape(3, 3, 3)[1, 1, 2] == pytest.approx(by_hand, rel=1e-4)
@@ -52,5 +52,5 @@ def test_other_outputs_than_were_said_are_refused() -> None:
         outputs: ClassVar[int] = 28
 
     with pytest.raises(InputError, match="gave 27 outputs of a row; wanted 28"):
-        Wider().transform(pooled(images())[0], Ground(36, 0, SHAPE))
-    assert np.abs(SmallNetwork().transform(1e9 * np.ones((1, 36)), Ground(36, 0, SHAPE))).max() <= 100
+        Wider().transform(pooled(images())[0], FeatureContext(36, 0, SHAPE))
+    assert np.abs(SmallNetwork().transform(1e9 * np.ones((1, 36)), FeatureContext(36, 0, SHAPE))).max() <= 100

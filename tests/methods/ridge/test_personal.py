@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.linear_model import Ridge
 
-from fedgeom.methods.ridge.personal import STRENGTHS, OwnRidge, choose, evidence, left_over, own_ridge, signs
+from fedgeom.methods.ridge.personal import STRENGTHS, PersonalRidge, choose, evidence, left_over, own_ridge, signs
 
 
-def site(rows: int, features: int, seed: int = 0) -> OwnRidge:
+def site(rows: int, features: int, seed: int = 0) -> PersonalRidge:
     rng = np.random.default_rng(seed)
-    return OwnRidge(rng.standard_normal((rows, features)) + 1.0, rng.standard_normal((rows, 3)))
+    return PersonalRidge(rng.standard_normal((rows, features)) + 1.0, rng.standard_normal((rows, 3)))
 
 
 @pytest.mark.parametrize("shape", [(30, 4), (8, 20), (5, 5)])

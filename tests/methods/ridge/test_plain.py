@@ -10,7 +10,7 @@ from fedgeom.methods.ridge.features import Binned, Fourier
 from tests.methods.ridge.making import SHAPE, SMALL_CONV, blobs, images, pooled
 
 
-@pytest.mark.parametrize("features", ["linear", Fourier(count=15), Binned(bins=3)])
+@pytest.mark.parametrize("features", ["linear", Fourier(n_components=15), Binned(n_bins=3)])
 def test_every_partition_gives_the_same_model(features: object) -> None:
     sites = blobs()
     X, y = pooled(sites)

@@ -98,7 +98,7 @@ def test_fourier_features_learn_what_no_line_divides() -> None:
         return SiteData(name, X, np.where(outer, "b", "a"))
 
     sites, test = [rings(1500, name) for name in "nsw"], rings(1000, "t")
-    maps = ["linear", {"name": "fourier", "count": 24, "bandwidth": 0.7}]
+    maps = ["linear", {"name": "fourier", "n_components": 24, "bandwidth": 0.7}]
     usual = {"classes": ("a", "b"), "min_sites": 3}
     flat = fedgeom.run(Ridge(**usual, privacy=DP(epsilon=4, clip=2.0)), sites, seed=1).model
     bent = fedgeom.run(Ridge(**usual, features=maps, privacy=DP(epsilon=4, clip=5.0)), sites, seed=1).model

@@ -9,7 +9,7 @@ import pytest
 from fedgeom import Ridge
 from fedgeom.errors import InputError
 from fedgeom.federation.messages import decode, encode
-from fedgeom.methods.ridge.features import Fourier, Linear
+from fedgeom.methods.ridge.features import Fourier, LinearFeatures
 from fedgeom.methods.ridge.image_features import Conv
 from fedgeom.protocols.join.messages import Hello
 
@@ -20,13 +20,16 @@ from fedgeom.protocols.join.messages import Hello
         ({"features": "cubic"}, "features='cubic' is unknown; there are: linear, fourier, binned"),
         ({"features": []}, "at least one feature map"),
         ({"features": {"name": "fourier", "many": 3}}, "has no setting 'many'"),
-        ({"features": {"name": "fourier", "count": 0}}, "count=0"),
+        ({"features": {"name": "fourier", "n_components": 0}}, "n_components=0"),
         ({"features": "conv"}, r"looks at images, but no shape was given.*shape=\(28, 28, 1\)"),
         ({"features": "conv", "shape": (28, 28)}, "wanted height, width and channels"),
-        ({"features": ["conv", {"name": "conv", "filters": 3}], "shape": (9, 9, 1)}, "wanted one at most"),
+        ({"features": ["conv", {"name": "conv", "n_filters": 3}], "shape": (9, 9, 1)}, "wanted one at most"),
         ({"features": ["fourier", "fourier"]}, "given twice"),
-        ({"features": {"name": "fourier", "count": 9000}}, "9,000 features given; wanted max_features = 8,192"),
-        ({"part": 1000}, "part=1,000 given; wanted 9,193 at least"),
+        (
+            {"features": {"name": "fourier", "n_components": 9000}},
+            "9,000 features given; wanted max_features = 8,192",
+        ),
+        ({"max_sum_length": 1000}, "max_sum_length=1,000 given; wanted 9,193 at least"),
         ({"alpha": 0}, "alpha=0 given; wanted a number above 0"),
         ({"alpha": "loo"}, "alpha='loo'"),
         ({"shape": (28, 0, 1)}, "shape="),
@@ -44,7 +47,7 @@ def test_wrong_settings_say_what_is_wanted(changes: dict[str, Any], message: str
     [
         Ridge(),
         Ridge(features="conv", shape=(28, 28, 1)),  # type: ignore[arg-type]
-        Ridge(features=["linear", Fourier(count=7)], alpha=3, balanced=True, classes=("a", "b")),  # type: ignore[arg-type]
+        Ridge(features=["linear", Fourier(n_components=7)], alpha=3, balanced=True, classes=("a", "b")),  # type: ignore[arg-type]
     ],
 )
 def test_terms_travel_and_come_back(method: Ridge) -> None:
@@ -54,20 +57,23 @@ def test_terms_travel_and_come_back(method: Ridge) -> None:
 
 
 def test_maps_are_given_by_name_by_table_or_as_they_are() -> None:
-    assert Ridge(features="linear").maps == (Linear(),)  # type: ignore[arg-type]
-    listed = Ridge(features=["linear", {"name": "fourier", "count": 5}])  # type: ignore[arg-type]
-    assert listed.maps == (Linear(), Fourier(count=5))
-    assert Ridge(features=Conv(rounds=4), shape=(28, 28, 1)).rounds == 4
+    assert Ridge(features="linear").maps == (LinearFeatures(),)  # type: ignore[arg-type]
+    listed = Ridge(features=["linear", {"name": "fourier", "n_components": 5}])  # type: ignore[arg-type]
+    assert listed.maps == (LinearFeatures(), Fourier(n_components=5))
+    assert Ridge(features=Conv(n_rounds=4), shape=(28, 28, 1)).rounds == 4
     assert Ridge().rounds == 1
 
 
 def test_as_many_sums_are_planned_as_the_most_features_need() -> None:
     """D·(D+1)/2 numbers, divided by the largest part; with folds twice as many."""
-    two = Ridge(features=Fourier(count=1999), classes=("a", "b"), part=1_100_000)
+    two = Ridge(features=Fourier(n_components=1999), classes=("a", "b"), max_sum_length=1_100_000)
     assert two.most_features == 1999
     assert two.planned_parts == 2  # 2,001,000 + 4,000 numbers
     assert (
-        Ridge(features=Fourier(count=1999), classes=("a", "b"), part=1_100_000, alpha="folds").planned_parts == 4
+        Ridge(
+            features=Fourier(n_components=1999), classes=("a", "b"), max_sum_length=1_100_000, alpha="folds"
+        ).planned_parts
+        == 4
     )
     assert Ridge().most_features == 8192
     assert Ridge().planned_parts == 6  # 33.6 million and 8.2 million numbers

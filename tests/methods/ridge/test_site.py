@@ -92,7 +92,7 @@ def false_part(ask: CheckPart) -> CheckPart:
     [
         (TakeSolution, false_alpha, "another alpha than the terms allow"),
         (CheckPart, false_part, "its tag does not fit"),
-        (CheckPart, lambda ask: msgspec.structs.replace(ask, number=1), "part 1 of the sum does not come next"),
+        (CheckPart, lambda ask: msgspec.structs.replace(ask, number=1), "unexpected part 1 of the sum"),
     ],
 )
 def test_a_false_solution_or_sum_is_not_taken(kind: Any, lie: Any, words: str) -> None:

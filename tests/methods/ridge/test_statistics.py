@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from fedgeom.errors import InputError
-from fedgeom.methods.ridge.statistics import GRAM, Fit, Made, Statistics, stands_for
+from fedgeom.methods.ridge.statistics import GRAM, FeatureFit, FeatureState, Statistics, stands_for
 
 
 def made() -> Statistics:
-    return Statistics(Made(fit=Fit(), seed=3, temperature=0.5), (np.arange(3.0), np.arange(2.0)))
+    return Statistics(FeatureState(fit=FeatureFit(), seed=3, temperature=0.5), (np.arange(3.0), np.arange(2.0)))
 
 
 def test_statistics_come_back_as_they_were_kept() -> None:
@@ -26,8 +26,8 @@ def test_any_other_number_feature_or_cut_stands_for_something_else() -> None:
     others = [
         Statistics(one.made, (np.arange(3.0), np.array([0.0, 1.0 + 1e-15]))),
         Statistics(one.made, (np.arange(2.0), np.array([2.0, 0.0, 1.0]))),
-        Statistics(Made(fit=Fit(), seed=4, temperature=0.5), one.parts),
-        Statistics(Made(fit=Fit(), seed=3, temperature=0.6), one.parts),
+        Statistics(FeatureState(fit=FeatureFit(), seed=4, temperature=0.5), one.parts),
+        Statistics(FeatureState(fit=FeatureFit(), seed=3, temperature=0.6), one.parts),
     ]
     assert len({one.stands_for, *(other.stands_for for other in others)}) == 5
     assert len(stands_for(b"", [])) == 64

@@ -9,24 +9,31 @@ from fedgeom import Ridge
 from fedgeom.errors import InputError
 from fedgeom.federation.messages import Array
 from fedgeom.methods.ridge.features import Fourier
-from fedgeom.methods.ridge.messages import CountPatches, SumClusters, SumColumns, SumGram, SumPatches, SumSurprise
+from fedgeom.methods.ridge.messages import (
+    CountPatches,
+    SumCalibration,
+    SumClusters,
+    SumGram,
+    SumPatches,
+    SumRidgeColumns,
+)
 from fedgeom.methods.ridge.site import RidgeSite
-from fedgeom.methods.ridge.statistics import Fit, check_part, gram_bits, gram_parts, tried_rows
+from fedgeom.methods.ridge.statistics import FeatureFit, check_part, gram_bits, gram_parts, tried_rows
 from fedgeom.protocols.names import CountNames
 from tests.methods.ridge.making import SHAPE, SMALL_CONV
 
 
 def test_the_sums_follow_from_the_terms() -> None:
-    assert tuple(RidgeSite.all_sums(Ridge(features=Fourier(count=9)))) == (
+    assert tuple(RidgeSite.all_sums(Ridge(features=Fourier(n_components=9)))) == (
         CountNames,
-        SumColumns,
+        SumRidgeColumns,
         SumGram,
-        SumSurprise,
+        SumCalibration,
     )
     learnt = RidgeSite.all_sums(Ridge(features=SMALL_CONV, shape=SHAPE))
     steps = (CountPatches, SumClusters) * 2
-    assert tuple(learnt) == (CountNames, SumColumns, SumPatches, *steps, SumGram, SumSurprise)
-    divided = Ridge(features=Fourier(count=30), classes=("a", "b"), part=100, alpha="folds")
+    assert tuple(learnt) == (CountNames, SumRidgeColumns, SumPatches, *steps, SumGram, SumCalibration)
+    divided = Ridge(features=Fourier(n_components=30), classes=("a", "b"), max_sum_length=100, alpha="folds")
     assert (
         len(gram_parts(divided, 30, 2))
         == divided.planned_parts
@@ -43,14 +50,14 @@ def test_temperatures_are_tried_on_some_thousand_rows_whoever_has_them() -> None
 
 
 def test_weights_of_rare_classes_cost_digits() -> None:
-    fit = Fit(counts=Array.of(np.array([999.0, 1.0])))
+    fit = FeatureFit(counts=Array.of(np.array([999.0, 1.0])))
     usual, heavy = gram_bits(Ridge(), fit, 4), gram_bits(Ridge(balanced=True), fit, 4)
     assert usual == 44  # the most there are
     assert heavy == 60 - 21  # 1,000 rows, 4 sites, and a row that counts 500
 
 
 def test_a_part_is_as_large_as_a_message_may_be() -> None:
-    method = Ridge(features=Fourier(count=200), classes=("a", "b"))
+    method = Ridge(features=Fourier(n_components=200), classes=("a", "b"))
     check_part(method, 200, 2, 300_000)
     with pytest.raises(InputError, match="say part = 4308 or less"):
         check_part(method, 200, 2, 100_000)

@@ -64,11 +64,11 @@ def assert_same(model: Any, expected: twin.Found, new: np.ndarray = NEW, atol: f
 
 MAPS: dict[str, tuple[Any, Any]] = {
     "linear": ("linear", [twin.linear]),
-    "fourier": (Fourier(count=30, bandwidth=1.3), [twin.fourier(30, 1.3)]),
-    "fourier of components": (Fourier(count=25, scale="joint"), [twin.fourier(25, joint=True)]),
-    "binned": (Binned(bins=3, group=2), [twin.binned(3, 2)]),
-    "binned, shuffled twice": (Binned(bins=2, group=3, shuffles=2), [twin.binned(2, 3, 2)]),
-    "side by side": (["linear", Fourier(count=12)], [twin.linear, twin.fourier(12)]),
+    "fourier": (Fourier(n_components=30, bandwidth=1.3), [twin.fourier(30, 1.3)]),
+    "fourier of components": (Fourier(n_components=25, scale="joint"), [twin.fourier(25, joint=True)]),
+    "binned": (Binned(n_bins=3, group_size=2), [twin.binned(3, 2)]),
+    "binned, shuffled twice": (Binned(n_bins=2, group_size=3, n_shuffles=2), [twin.binned(2, 3, 2)]),
+    "side by side": (["linear", Fourier(n_components=12)], [twin.linear, twin.fourier(12)]),
 }
 
 
@@ -104,7 +104,7 @@ def test_the_least_alpha_of_the_grid_is_tried() -> None:
     drawn = tight(0.02, 40)
     expected = twin.ridge(*pool(drawn), NAMES, [twin.fourier(60)], SEED)
     assert expected.alpha == twin.LAMBDAS[0]
-    run = secure(drawn, features=Fourier(count=60))
+    run = secure(drawn, features=Fourier(n_components=60))
     assert_same(run.model, expected, np.vstack([X for X, _ in tight(0.5, 20).values()]), atol=1e-4)
 
 
@@ -118,7 +118,9 @@ def test_fits_with_hardly_any_freedom_left_are_no_candidates() -> None:
     least = min(twin.LAMBDAS, key=lambda alpha: fit.solve(alpha)[2] / left[alpha] ** 2)
     assert left[least] < 0.05 * len(y)
     expected = twin.ridge(X, y, NAMES, [twin.fourier(400, 0.3)], SEED)
-    assert_same(secure(drawn, features=Fourier(count=400, bandwidth=0.3)).model, expected, X + 0.1, atol=1e-6)
+    assert_same(
+        secure(drawn, features=Fourier(n_components=400, bandwidth=0.3)).model, expected, X + 0.1, atol=1e-6
+    )
 
 
 def test_sums_in_parts_give_the_same() -> None:
@@ -214,12 +216,16 @@ SMALL = {"filters": 5, "patch": 3, "padding": 1, "pools": 2, "means": 3, "thresh
 IMAGES: dict[str, tuple[tuple[int, int, int], Any, dict[str, Any]]] = {
     "random": ((7, 6, 1), RandomConv(**SMALL), {}),
     "random, mirrored": ((7, 6, 3), RandomConv(**SMALL), {"mirror": True}),
-    "learnt": ((7, 6, 1), Conv(**SMALL, rounds=2, min_cell=3), {"rounds": 2, "least": 3}),
-    "learnt, colour": ((9, 8, 3), Conv(**SMALL, rounds=2, min_cell=3), {"rounds": 2, "least": 3, "mirror": True}),
+    "learnt": ((7, 6, 1), Conv(**SMALL, n_rounds=2, min_cell=3), {"n_rounds": 2, "least": 3}),
+    "learnt, colour": (
+        (9, 8, 3),
+        Conv(**SMALL, n_rounds=2, min_cell=3),
+        {"n_rounds": 2, "least": 3, "mirror": True},
+    ),
     "few move": (
         (7, 6, 1),
-        Conv(**SMALL | {"filters": 40}, rounds=2, min_cell=50),
-        {"filters": 40, "rounds": 2, "least": 50},
+        Conv(**SMALL | {"filters": 40}, n_rounds=2, min_cell=50),
+        {"filters": 40, "n_rounds": 2, "least": 50},
     ),
 }
 
@@ -271,7 +277,7 @@ def test_with_little_noise_a_private_model_is_that_of_shortened_rows(bent: bool,
     assert (np.linalg.norm(F, axis=1) > clip).mean() > 0.05
     decide = twin.private_decision(twin.shortened(F, clip), codes, 3, 300.0, rule)
     settings = {
-        "features": ["linear", Fourier(count=6)] if bent else "linear",
+        "features": ["linear", Fourier(n_components=6)] if bent else "linear",
         "classes": tuple(NAMES),
         "min_sites": 4,
     }

@@ -14,12 +14,12 @@ from fedgeom.errors import InputError
 from fedgeom.federation.preparation import Preparation
 from fedgeom.methods.ridge.core import packed_gram, solve, starts, turn_of, turned
 from fedgeom.methods.ridge.features import Fourier
-from fedgeom.methods.ridge_update.method import RidgeUpdate
+from fedgeom.methods.ridge.update import RidgeUpdate
 from fedgeom.preparation import Impute, OneHot, Scale
 from fedgeom.testing import Check, parametrize_with_checks
 from tests.methods.ridge.making import blobs
 
-RIDGE = fedgeom.Ridge(features=Fourier(count=20), alpha=2.0, updatable=True, part=2000)
+RIDGE = fedgeom.Ridge(features=Fourier(n_components=20), alpha=2.0, updatable=True, max_sum_length=2000)
 
 
 def weights_of_rows(model, sites, *, discriminant: bool = False) -> np.ndarray:
@@ -106,7 +106,9 @@ def raw(seed: int, rows: int = 30) -> list[SiteData]:
 
 def test_raw_rows_are_prepared_as_those_of_the_first_run_were(tmp_path) -> None:
     sites, new = raw(0), raw(1)
-    method = fedgeom.Pipeline(OneHot(min_rows=2), Impute(strategy="mean"), Scale(), replace(RIDGE, part=3000))
+    method = fedgeom.Pipeline(
+        OneHot(min_rows=2), Impute(strategy="mean"), Scale(), replace(RIDGE, max_sum_length=3000)
+    )
     run = fedgeom.run(method, sites)
     after = run.update(added=new, record=tmp_path / "run")
     made = run.model.preparation

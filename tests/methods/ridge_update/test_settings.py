@@ -7,7 +7,7 @@ import pytest
 
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
-from fedgeom.methods.ridge_update.method import CHANGE, signs_of
+from fedgeom.methods.ridge.update import CHANGE, signs_of
 
 
 def test_signs_are_read_and_anything_else_is_refused() -> None:

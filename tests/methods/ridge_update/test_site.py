@@ -10,8 +10,8 @@ import fedgeom
 from fedgeom.engines.run import change_of, update_method
 from fedgeom.errors import TooFewSitesError
 from fedgeom.federation.policy import Policy
-from fedgeom.methods.ridge.statistics import Made, Statistics
-from fedgeom.methods.ridge_update.method import RidgeUpdate
+from fedgeom.methods.ridge.statistics import FeatureState, Statistics
+from fedgeom.methods.ridge.update import RidgeUpdate
 from tests.methods.ridge.making import blobs
 
 RIDGE = fedgeom.Ridge(alpha=2.0, updatable=True)
@@ -27,7 +27,7 @@ def lying(method: RidgeUpdate, before: Statistics, monkeypatch: pytest.MonkeyPat
 def test_other_features_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     method = update_method(RIDGE, fedgeom.run(RIDGE, blobs()))
     made = msgspec.structs.replace(method.before.made, temperature=9.0)
-    assert isinstance(made, Made)
+    assert isinstance(made, FeatureState)
     lying(method, Statistics(made, method.before.parts), monkeypatch)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from fedgeom import SiteData
 
-QUICK = {"rounds": 6, "folds": 3}
+QUICK = {"n_rounds": 6, "n_folds": 3}
 
 
 def hospitals(n: int = 4, rows: int = 50, columns: int = 3, seed: int = 0, differ: float = 0.0) -> list[SiteData]:

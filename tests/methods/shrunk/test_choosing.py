@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedgeom.methods.shrunk.core import Evidence, blend, gather, intercept, personal, rank_quality, shares
+from fedgeom.methods.shrunk.core import RankingEvidence, blend, gather, intercept, personal, rank_quality, shares
 from fedgeom.methods.shrunk.site import fold_of
 from tests.methods.shrunk.making import outcomes
 
@@ -14,14 +14,14 @@ def test_a_small_site_follows_the_others_and_a_large_one_itself() -> None:
     one, none = np.array([[1.0, 0.0]]), np.zeros(1)
 
     def weights(rows: float) -> np.ndarray:
-        own = Evidence(one * 10, 10.0, none, rows)
-        everybody = Evidence(one * 10 + np.array([[0.0, 1.0]]) * 90, 100.0, none, rows + 500)
+        own = RankingEvidence(one * 10, 10.0, none, rows)
+        everybody = RankingEvidence(one * 10 + np.array([[0.0, 1.0]]) * 90, 100.0, none, rows + 500)
         return shares(own, everybody, borrowed=100.0, temperature=0.05)[0]
 
     assert weights(1.0)[1] > 0.99
     assert weights(1e5)[0] > 0.99
     assert weights(100.0) == pytest.approx([0.5, 0.5])
-    equal = shares(None, Evidence(one, 1.0, none, 1.0), borrowed=1.0, temperature=1e9)
+    equal = shares(None, RankingEvidence(one, 1.0, none, 1.0), borrowed=1.0, temperature=1e9)
     assert equal == pytest.approx(np.full((1, 2), 0.5))
 
 
@@ -45,8 +45,8 @@ def test_evidence_is_from_rows_that_were_held_out() -> None:
 
 
 def test_evidence_is_written_and_read_back() -> None:
-    evidence = Evidence(np.arange(6.0).reshape(2, 3), 5.0, np.array([7.0, 8.0]), 9.0)
-    again = Evidence.read(evidence.flat(), 2, 3)
+    evidence = RankingEvidence(np.arange(6.0).reshape(2, 3), 5.0, np.array([7.0, 8.0]), 9.0)
+    again = RankingEvidence.read(evidence.flat(), 2, 3)
     np.testing.assert_array_equal(again.quality, evidence.quality)
     np.testing.assert_array_equal(again.intercepts, evidence.intercepts)
     assert (again.weight, again.rows) == (5.0, 9.0)
@@ -66,8 +66,8 @@ def test_evidence_is_weighed_by_the_rarer_class_and_intercepts_by_rows() -> None
 
 def test_a_site_without_its_own_evidence_takes_everybodys() -> None:
     one = np.array([[1.0, 0.0]])
-    everybody = Evidence(one * 10, 10.0, np.zeros(1), 50.0)
-    silent = Evidence(one * 0, 0.0, np.zeros(1), 5.0)
+    everybody = RankingEvidence(one * 10, 10.0, np.zeros(1), 50.0)
+    silent = RankingEvidence(one * 0, 0.0, np.zeros(1), 5.0)
     alone = shares(None, everybody, borrowed=100.0, temperature=0.1)
     np.testing.assert_array_equal(shares(silent, everybody, borrowed=100.0, temperature=0.1), alone)
     np.testing.assert_allclose(alone, [[1 / (1 + np.exp(-10)), 1 / (1 + np.exp(10))]])

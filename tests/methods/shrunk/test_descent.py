@@ -6,8 +6,16 @@ import msgspec
 import numpy as np
 import pytest
 
-from fedgeom.methods.shrunk.core import Descent, Terms, descend, profile, site_terms, terms_length
+from fedgeom.methods.shrunk.core import Descent, Terms, profile, site_terms, terms_length
 from tests.methods.shrunk.making import outcomes
+
+
+def descend(summed, ridges: np.ndarray, folds: int, columns: int, steps: int) -> np.ndarray:
+    """Take all steps, one sum over the sites per step."""
+    state = Descent.start(len(ridges), folds, columns)
+    for _ in range(steps):
+        state.take(summed(state.at.numpy()), ridges)
+    return state.good.numpy()
 
 
 @pytest.mark.parametrize("ridge", [0.5, 10.0, 300.0])

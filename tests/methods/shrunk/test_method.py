@@ -50,7 +50,14 @@ def test_only_sums_leave_the_sites() -> None:
     assert all(one.reveals.startswith(("masked", "nothing")) for one in own)
 
 
-STEPS = ["shrunk.terms", "shrunk.terms 3", "shrunk.evidence", "shrunk.settle", "train.columns", "train.begin"]
+STEPS = [
+    "shrunk.terms",
+    "shrunk.terms 3",
+    "shrunk.evidence",
+    "shrunk.take-evidence",
+    "train.columns",
+    "train.begin",
+]
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -77,7 +84,7 @@ def three(n: int = 4, rows: int = 60) -> list[SiteData]:
 
 
 def test_more_than_two_classes_are_each_told_from_the_others() -> None:
-    sites, method = three(), Shrunk(rounds=6, folds=2)
+    sites, method = three(), Shrunk(n_rounds=6, n_folds=2)
     run = fedgeom.run(method, sites, seed=1)
     assert run.metrics["classes"] == 3
     joint = np.concatenate([run.model.predict(site.X) == site.y for site in sites])

@@ -9,8 +9,8 @@ import pytest
 
 from fedgeom import Shrunk
 from fedgeom.errors import InputError
-from fedgeom.methods.iterative.setup import SumColumns
-from fedgeom.methods.shrunk.messages import SumEvidence, SumTerms
+from fedgeom.methods.iterative.setup import SumTrainingColumns
+from fedgeom.methods.shrunk.messages import SumRankingEvidence, SumTerms
 from fedgeom.methods.shrunk.settings import RIDGES, STRENGTHS
 from fedgeom.methods.shrunk.site import ShrunkSite
 from fedgeom.protocols.names import CountNames
@@ -19,10 +19,10 @@ from fedgeom.protocols.names import CountNames
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"rounds": 0}, "rounds=0 given; wanted a whole number from 1 to 500"),
-        ({"folds": 1}, "folds=1"),
-        ({"folds": 21}, "folds=21"),
-        ({"borrowed": -1}, "borrowed=-1"),
+        ({"n_rounds": 0}, "n_rounds=0 given; wanted a whole number from 1 to 500"),
+        ({"n_folds": 1}, "n_folds=1"),
+        ({"n_folds": 21}, "n_folds=21"),
+        ({"prior_rows": -1}, "prior_rows=-1"),
         ({"temperature": 0.0}, "temperature=0.0"),
         ({"scale": "minmax"}, "scale='minmax'"),
         ({"classes": ("one",)}, "2 of them or more"),
@@ -34,7 +34,7 @@ def test_wrong_settings_say_what_is_wanted(changes: dict[str, Any], message: str
 
 
 def test_terms_travel_and_come_back() -> None:
-    method = Shrunk(rounds=np.int64(4), borrowed=np.float64(50), classes=("no", "yes"))  # type: ignore[arg-type]
+    method = Shrunk(n_rounds=np.int64(4), prior_rows=np.float64(50), classes=("no", "yes"))  # type: ignore[arg-type]
     assert Shrunk.from_terms(method.terms()) == method
 
 
@@ -56,7 +56,7 @@ def test_a_hundred_columns_and_four_million_numbers_are_the_most() -> None:
         Shrunk().check_shape(2, 101)
 
 
-@pytest.mark.parametrize(("scale", "first"), [("joint", (SumColumns,)), ("site", ()), ("none", ())])
+@pytest.mark.parametrize(("scale", "first"), [("joint", (SumTrainingColumns,)), ("site", ()), ("none", ())])
 def test_the_planned_sums_follow_from_the_settings(scale: Any, first: tuple[type[Any], ...]) -> None:
-    planned = ShrunkSite.all_sums(Shrunk(rounds=2, scale=scale))
-    assert tuple(planned) == (CountNames, *first, SumTerms, SumTerms, SumEvidence)
+    planned = ShrunkSite.all_sums(Shrunk(n_rounds=2, scale=scale))
+    assert tuple(planned) == (CountNames, *first, SumTerms, SumTerms, SumRankingEvidence)

@@ -10,8 +10,8 @@ import pytest
 
 from fedgeom import Shrunk
 from fedgeom.federation.messages import Array
-from fedgeom.methods.shrunk.core import Evidence, personal
-from fedgeom.methods.shrunk.messages import Settle, SumEvidence, SumTerms
+from fedgeom.methods.shrunk.core import RankingEvidence, personal
+from fedgeom.methods.shrunk.messages import SumRankingEvidence, SumTerms, TakeRankingEvidence
 from fedgeom.methods.shrunk.site import fold_of, own_model
 from fedgeom.protocols.secure_sum.messages import SumResult
 from tests.methods.coordinators import fresh, refusals, stamped
@@ -24,7 +24,13 @@ METHOD = Shrunk(**QUICK)  # type: ignore[arg-type]
 
 def test_sites_do_not_even_understand_questions_that_show_a_model() -> None:
     understood = set(Shrunk.site.understands())
-    assert {"shrunk.terms", "shrunk.evidence", "shrunk.settle", "train.columns", "train.begin"} <= understood
+    assert {
+        "shrunk.terms",
+        "shrunk.evidence",
+        "shrunk.take-evidence",
+        "train.columns",
+        "train.begin",
+    } <= understood
     assert not {"train.open", "train.masked", "train.finish"} & understood
 
 
@@ -52,7 +58,7 @@ def test_all_weight_on_one_candidate_is_that_candidate() -> None:
     joint = np.vstack([np.zeros(3), np.ones(3)] * 3)
     quality = np.zeros((6, 5))
     quality[1, 2] = 10.0
-    own = Evidence(quality, 10.0, np.zeros(6), 60.0)
+    own = RankingEvidence(quality, 10.0, np.zeros(6), 60.0)
     w, b = own_model(METHOD, X, y[None], joint, [own], [own], np.ones((1, 6, 5)))
     wanted, offset = personal(X, y, joint[1], float(METHOD.strengths[2]))
     np.testing.assert_allclose(w[:, 0], wanted)
@@ -69,7 +75,7 @@ def bent(result: SumResult) -> SumResult:
     return replace(result, total=Array.of(result.total.numpy() + np.uint64(1)))
 
 
-@pytest.mark.parametrize("kind", [SumTerms, SumEvidence])
+@pytest.mark.parametrize("kind", [SumTerms, SumRankingEvidence])
 def test_joint_models_follow_from_sums_that_were_added_up(kind: type[Any]) -> None:
     lie = refusals(METHOD, hospitals(), kind, lambda ask: ask.last and later(ask, last=bent(ask.last)))
     assert lie == {"the sum that came is not the one that the sites added up: its tag does not fit"}
@@ -80,25 +86,25 @@ def test_sums_are_taken_one_after_the_other() -> None:
         "the sum that came is not the one that was taken last"
     }
 
-    def old(ask: SumEvidence) -> Any:
+    def old(ask: SumRankingEvidence) -> Any:
         return stamped(ask, last=replace(ask.last, round=ask.last.round - 1))
 
-    assert refusals(METHOD, hospitals(), SumEvidence, old) == {
+    assert refusals(METHOD, hospitals(), SumRankingEvidence, old) == {
         "the sum that came is not the one that was taken last"
     }
 
 
 def test_evidence_that_nobody_added_up_is_refused() -> None:
-    lie = refusals(METHOD, hospitals(), Settle, lambda ask: replace(ask, evidence=bent(ask.evidence)))
+    lie = refusals(METHOD, hospitals(), TakeRankingEvidence, lambda ask: replace(ask, evidence=bent(ask.evidence)))
     assert lie == {"the sum that came is not the one that the sites added up: its tag does not fit"}
 
 
 def test_a_site_does_not_settle_before_it_gave_its_evidence() -> None:
     zeros = Array.of(np.zeros(38, np.uint64))
 
-    def early(ask: SumTerms) -> Settle:
+    def early(ask: SumTerms) -> TakeRankingEvidence:
         nothing = SumResult(round=0, sites=(), total=zeros, tag=Array.of(np.zeros(3, np.uint64)))
-        return Settle(evidence=nothing, agreed=ask.agreed)
+        return TakeRankingEvidence(evidence=nothing, agreed=ask.agreed)
 
     (reason,) = refusals(METHOD, hospitals(), SumTerms, early)
     assert "asked to settle before it gave its evidence" in reason

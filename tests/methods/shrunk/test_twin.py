@@ -44,7 +44,7 @@ def assert_same(
 ) -> None:
     """The joint model and every site's own are the twin's: optima agree to five digits, as gradients end below 1e-6."""
     sites = [fedgeom.SiteData(name, X, y) for name, (X, y) in hospitals("".join(sorted(names))).items()]
-    method = fedgeom.Shrunk(folds=folds, scale=scale, **(choice or {}), **settings)
+    method = fedgeom.Shrunk(n_folds=folds, scale=scale, **(choice or {}), **settings)
     run = fedgeom.run(method, sites, seed=SEED)
     assert not {"train.update", "topo.description"} & {entry.kind for entry in run.ledger}
     joint, own = twin.settle(gathered(names, scale=scale, folds=folds), **(choice or {}))
@@ -69,7 +69,7 @@ def test_classes_that_the_terms_name_keep_their_order() -> None:
     assert_same(("y", "n"), classes=("y", "n"))
 
 
-@pytest.mark.parametrize("choice", [{"borrowed": 0.0}, {"borrowed": 5000.0}, {"temperature": 0.1}], ids=str)
+@pytest.mark.parametrize("choice", [{"prior_rows": 0.0}, {"prior_rows": 5000.0}, {"temperature": 0.1}], ids=str)
 def test_strengths_are_chosen_by_own_and_borrowed_evidence(choice: dict[str, Any]) -> None:
     assert_same(("n", "y"), choice=choice)
 
@@ -85,7 +85,7 @@ def test_the_cases_are_not_too_easy() -> None:
     for at, v in enumerate(found):
         assert np.abs(v - w).max() > 0.01
         assert all(np.abs(v - other).max() > 0.01 for other in found[:at])
-    others = [twin.settle(gathered(("n", "y")), **one) for one in ({"borrowed": 0}, {"temperature": 0.1})]
-    others += [twin.settle(gathered(("n", "y"), **one)) for one in ({"scale": "site"}, {"folds": 4})]
+    others = [twin.settle(gathered(("n", "y")), **one) for one in ({"prior_rows": 0}, {"temperature": 0.1})]
+    others += [twin.settle(gathered(("n", "y"), **one)) for one in ({"scale": "site"}, {"n_folds": 4})]
     for _, other in others:
         assert max(np.abs(other[name][0] - own[name][0]).max() for name in own) > 1e-3

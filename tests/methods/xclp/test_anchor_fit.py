@@ -35,7 +35,7 @@ def sums(fit: AnchorFit, how: AnchorPlan, rows: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize(("anchors", "rounds", "min_cell"), [(8, 3, 1), (40, 4, 3), (5, 1, 2), (3, 2, 60)])
 def test_step_by_step_it_is_the_loop_on_pooled_rows(anchors: int, rounds: int, min_cell: int) -> None:
-    how, fit = plan(anchors=anchors, rounds=rounds, min_cell=min_cell), AnchorFit()
+    how, fit = plan(n_anchors=anchors, n_rounds=rounds, min_cell=min_cell), AnchorFit()
     fit.take(np.concatenate([[len(X)], unit_rows(X).sum(axis=0)]), how)
     for _ in range(rounds):
         with pytest.raises(ProtocolError, match="not settled yet"):
@@ -53,10 +53,10 @@ def test_rows_are_dealt_to_the_nearest_anchor() -> None:
 
 
 def test_first_cells_follow_from_the_mean_and_the_seed_and_are_numbered_anew_where_small_ones_go() -> None:
-    how, fit = plan(anchors=6), AnchorFit(mean=Array.of(np.zeros(4)))
+    how, fit = plan(n_anchors=6), AnchorFit(mean=Array.of(np.zeros(4)))
     found = fit.deal(X, how)
     assert set(found.tolist()) <= set(range(6))
-    other = AnchorPlan.of(XCLP(graph="anchors", anchors=6), 8, (1, 1), 4)
+    other = AnchorPlan.of(XCLP(graph="anchors", n_anchors=6), 8, (1, 1), 4)
     assert not np.array_equal(found, fit.deal(X, other))
     some = AnchorFit(mean=Array.of(np.zeros(4)), kept=Array.of(np.array([2, 4], np.int32)))
     assert some.deal(X, how).tolist() == [{2: 0, 4: 1}.get(cell, -1) for cell in found.tolist()]

@@ -9,12 +9,12 @@ from fedgeom import XCLP, SiteData
 from fedgeom.errors import InputError
 from fedgeom.federation.policy import Policy
 from fedgeom.geometry.graphs.anchors import anchor_scores, codes, fit_anchors
-from fedgeom.methods.xclp.anchors import SumCells
+from fedgeom.methods.xclp.anchors import SumAnchorCells
 from fedgeom.methods.xclp.core import shared_seed
 from tests.methods.coordinators import RUN, hold, overhear
 from tests.methods.xclp.making import cones
 
-METHOD = XCLP(graph="anchors", anchors=10, rounds=4, min_cell=3)
+METHOD = XCLP(graph="anchors", n_anchors=10, n_rounds=4, min_cell=3)
 SITES = cones(4, rows=25, labelled=0.4)
 
 
@@ -50,7 +50,7 @@ def summed_cells(method: XCLP, sites: list[SiteData], policy: Policy | None = No
     heard, engine = overhear(method, sites, policy=policy)
     found = []
     for one in heard:
-        if isinstance(one.question, SumCells) and one.name == "site-1":
+        if isinstance(one.question, SumAnchorCells) and one.name == "site-1":
             part = engine.runners["site-1"].restore(RUN, one.memory).anchors
             cells = [part.memory.fit.deal(site.X, part.plan) for site in sites]
             count = part.memory.fit.sums()
@@ -59,7 +59,7 @@ def summed_cells(method: XCLP, sites: list[SiteData], policy: Policy | None = No
 
 
 def test_no_cell_with_too_few_rows_is_ever_summed() -> None:
-    found = summed_cells(XCLP(graph="anchors", anchors=10, rounds=4, min_cell=8), SITES)
+    found = summed_cells(XCLP(graph="anchors", n_anchors=10, n_rounds=4, min_cell=8), SITES)
     assert len(found) == 4
     # Rows of anchors that were left out fall to others, so cells only grow.
     assert all(rows.sum(axis=0).min() >= 8 for rows in found)
@@ -70,7 +70,7 @@ def test_where_policies_ask_for_it_no_cell_of_too_few_sites_is_summed() -> None:
     alone = np.random.default_rng(3).normal(9.0 * np.eye(columns)[-1], 0.1, (30, columns))
     sites = [SiteData(site.name, np.column_stack([site.X, np.zeros(len(site))]), site.y) for site in SITES]
     sites[0] = SiteData(sites[0].name, np.vstack([sites[0].X, alone]), np.append(sites[0].y, np.full(30, -1)))
-    method = XCLP(graph="anchors", anchors=10, rounds=4, min_cell=3)
+    method = XCLP(graph="anchors", n_anchors=10, n_rounds=4, min_cell=3)
     fewest = [
         min(int((rows > 0).sum(axis=0).min()) for rows in summed_cells(method, sites, policy))
         for policy in (None, Policy(single_site_classes=False))
@@ -82,4 +82,4 @@ def test_where_policies_ask_for_it_no_cell_of_too_few_sites_is_summed() -> None:
 def test_nothing_to_spread_is_said() -> None:
     silent = [SiteData(site.name, site.X, np.full(len(site), -1)) for site in SITES]
     with pytest.raises(InputError, match="no site has a labelled row"):
-        hold(XCLP(graph="anchors", anchors=5, classes=("0", "1")), silent)
+        hold(XCLP(graph="anchors", n_anchors=5, classes=("0", "1")), silent)

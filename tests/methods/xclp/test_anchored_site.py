@@ -13,13 +13,13 @@ import pytest
 from fedgeom import XCLP
 from fedgeom.federation.messages import Array
 from fedgeom.federation.model import from_bytes
-from fedgeom.methods.xclp.anchors import CountCells, ReadModel, SumCells, SumCodes
+from fedgeom.methods.xclp.anchors import CountCells, ReadModel, SumAnchorCells, SumCodes
 from fedgeom.methods.xclp.model import XclpModel
 from tests.methods.coordinators import hold, refusals, stamped
 from tests.methods.xclp.making import cones
 
 replace = msgspec.structs.replace
-METHOD = XCLP(graph="anchors", anchors=8, rounds=3, min_cell=2)
+METHOD = XCLP(graph="anchors", n_anchors=8, n_rounds=3, min_cell=2)
 SITES = cones(3, rows=14, labelled=0.5)
 WIDE = XclpModel(("0", "1", "2"), np.eye(7), np.zeros((7, 3)), np.ones(3)).to_bytes()
 OVER_PAIRS = XclpModel(("0", "1", "2")).to_bytes()
@@ -50,14 +50,14 @@ def with_last(**changes: Any) -> Callable[[Any], Any]:
     ("kind", "change", "words"),
     [
         (CountCells, other_total, "its tag does not fit"),
-        (SumCells, other_total, "its tag does not fit"),
+        (SumAnchorCells, other_total, "its tag does not fit"),
         (SumCodes, other_total, "its tag does not fit"),
-        (SumCells, with_last(tag=Array.of(np.zeros(3, np.uint64))), "its tag does not fit"),
-        (SumCells, with_last(sites=("site-1", "site-2", "site-9")), "not one of the sites that were asked"),
-        (SumCells, with_last(sites=("site-1", "site-2")), "2 sites are left"),
-        (SumCells, with_last(round=1), "not the one that was taken last"),
-        (SumCells, with_last(round=9999), "not the one that was taken last"),
-        (SumCodes, lambda ask: stamped(ask, nearest=1), "code=1"),
+        (SumAnchorCells, with_last(tag=Array.of(np.zeros(3, np.uint64))), "its tag does not fit"),
+        (SumAnchorCells, with_last(sites=("site-1", "site-2", "site-9")), "not one of the sites that were asked"),
+        (SumAnchorCells, with_last(sites=("site-1", "site-2")), "2 sites are left"),
+        (SumAnchorCells, with_last(round=1), "not the one that was taken last"),
+        (SumAnchorCells, with_last(round=9999), "not the one that was taken last"),
+        (SumCodes, lambda ask: stamped(ask, nearest=1), "n_nearest=1"),
         (SumCodes, lambda ask: stamped(ask, classes=("0", "1")), "other classes"),
         (SumCodes, lambda ask: replace(ask, nearest=1), "another question"),
         (ReadModel, lambda ask: replace(ask, model=b"no model"), "the model that came cannot be used"),
@@ -74,7 +74,7 @@ def test_questions_that_depart_from_the_terms_are_refused(
 
 def test_a_rows_own_label_counts_for_itself() -> None:
     """The scores of a labelled row are those of its anchors plus one for its own class."""
-    method = XCLP(graph="anchors", anchors=8, rounds=3, min_cell=2, variant="paper")
+    method = XCLP(graph="anchors", n_anchors=8, n_rounds=3, min_cell=2, variant="paper")
     held = hold(method, SITES)
     for site in SITES:
         own = np.where(site.y[:, None] >= 0, np.eye(3)[site.y], 0.0)

@@ -38,7 +38,7 @@ def test_the_graph_from_blocks_is_the_graph_of_all_rows(
     rng = np.random.default_rng(0)
     bits = hash_bits(rng.normal(size=(30, 6)), bytes(32), 256)
     places = {"a": (0, 7), "b": (7, 18), "c": (18, 30)}
-    method = XCLP(bits=256, variant=variant, flip=flip)  # type: ignore[arg-type]
+    method = XCLP(hash_bits=256, variant=variant, flip_probability=flip)  # type: ignore[arg-type]
     blocks = {}
     for one, other in (("a", "a"), ("b", "a"), ("a", "c"), ("b", "b"), ("b", "c"), ("c", "c")):
         rows, columns = bits[slice(*places[one])], bits[slice(*places[other])]
@@ -59,7 +59,7 @@ def drawn(rows: int = 12) -> list[SiteData]:
 
 
 def test_waves_bring_the_same_labels_as_all_pairs_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    method = XCLP(bits=64, hidden_projection=False)
+    method = XCLP(hash_bits=64, hidden_projection=False)
     at_once = fedgeom.run(method, drawn())
     monkeypatch.setattr(distances, "WAVE_BYTES", 1)  # one pair at a time for each site
     waves = fedgeom.run(method, drawn())
@@ -78,6 +78,6 @@ def test_a_site_that_is_lost_in_a_wave_takes_its_own_pairs_with_it(monkeypatch: 
         begun[name] = begun.get(name, 0) + (unpack(request).kind == "xclp.begin")
         return "killed" if name == "s2" and begun[name] == 3 else None
 
-    run = fedgeom.run(XCLP(bits=64), drawn(), interfere=interfere)
+    run = fedgeom.run(XCLP(hash_bits=64), drawn(), interfere=interfere)
     assert set(run.lost) == {"s2"}
     assert all(run.local[name]["labels"] for name in ("s0", "s1", "s3", "s4"))

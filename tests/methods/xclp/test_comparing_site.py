@@ -13,14 +13,14 @@ from fedgeom import XCLP, SiteData
 from fedgeom.errors import ProtocolError
 from fedgeom.geometry.graphs.lsh import hamming, hash_bits
 from fedgeom.methods.xclp.core import shared_seed
-from fedgeom.methods.xclp.messages import Begin, CountRows, Hashing, PassOn
+from fedgeom.methods.xclp.messages import BeginComparison, CountRows, Hashing, RelayRowMessages
 from tests.methods.coordinators import RUN, hold, overhear, refusals
 from tests.methods.xclp.making import cones
 
 pytestmark = pytest.mark.full
 
 replace = msgspec.structs.replace
-METHOD = XCLP(bits=64, hamming="ot")
+METHOD = XCLP(hash_bits=64, hamming="ot")
 SITES = cones(3, rows=8, labelled=0.5)
 
 
@@ -29,37 +29,42 @@ def hashing(**changes: Any) -> Callable[[Any], Any]:
     return lambda ask: replace(ask, hashing=replace(ask.hashing, **changes))
 
 
-def cut(ask: PassOn) -> PassOn:
+def cut(ask: RelayRowMessages) -> RelayRowMessages:
     return replace(ask, letters={name: letter[:-1] for name, letter in ask.letters.items()})
 
 
 @pytest.mark.parametrize(
     ("method", "kind", "change", "words"),
     [
-        (METHOD, Begin, hashing(seed=bytes(32)), "hidden_projection"),
-        (METHOD, Begin, hashing(bits=4096), "bits=4096"),
-        (METHOD, Begin, hashing(flip=0.1), "flip=0.1"),
-        (METHOD, Begin, hashing(comparison="paillier"), "hamming=paillier"),
-        (METHOD, Begin, lambda ask: replace(ask, partners={"nobody": 3}), "not other members"),
+        (METHOD, BeginComparison, hashing(seed=bytes(32)), "hidden_projection"),
+        (METHOD, BeginComparison, hashing(bits=4096), "hash_bits=4096"),
+        (METHOD, BeginComparison, hashing(flip=0.1), "flip_probability=0.1"),
+        (METHOD, BeginComparison, hashing(comparison="paillier"), "hamming=paillier"),
+        (METHOD, BeginComparison, lambda ask: replace(ask, partners={"nobody": 3}), "not other members"),
         (
             METHOD,
-            Begin,
+            BeginComparison,
             lambda ask: replace(ask, partners={"site-1": 8, "site-2": 8, "site-3": 8}),
             "not other members",
         ),
         (
             METHOD,
-            Begin,
+            BeginComparison,
             lambda ask: replace(ask, partners=dict(list(ask.partners.items())[:1])),
             "asks for at least 3",
         ),
-        (XCLP(bits=64, hamming="ot", flip=0.2), PassOn, hashing(flip=0.0), "flip=0.0"),
-        (METHOD, PassOn, hashing(seed=bytes(32)), "hidden_projection"),
-        (METHOD, PassOn, cut, "letter"),
-        (METHOD, PassOn, lambda ask: replace(ask, letters={"nobody": b"x"}), "not a partner"),
-        (METHOD, PassOn, lambda ask: replace(ask, number=7), "letter"),
         (
-            XCLP(bits=64, hamming="ot", hide_labelled=True),
+            XCLP(hash_bits=64, hamming="ot", flip_probability=0.2),
+            RelayRowMessages,
+            hashing(flip=0.0),
+            "flip_probability=0.0",
+        ),
+        (METHOD, RelayRowMessages, hashing(seed=bytes(32)), "hidden_projection"),
+        (METHOD, RelayRowMessages, cut, "letter"),
+        (METHOD, RelayRowMessages, lambda ask: replace(ask, letters={"nobody": b"x"}), "not a partner"),
+        (METHOD, RelayRowMessages, lambda ask: replace(ask, number=7), "letter"),
+        (
+            XCLP(hash_bits=64, hamming="ot", hide_labelled=True),
             CountRows,
             lambda ask: replace(ask, hide=False),
             "hide_labelled",
@@ -73,16 +78,16 @@ def test_questions_that_depart_from_the_terms_are_refused(
 
 
 def test_letters_are_not_read_before_the_site_began() -> None:
-    def early(ask: Begin) -> PassOn:
-        return PassOn(hashing=ask.hashing, number=1, letters={})
+    def early(ask: BeginComparison) -> RelayRowMessages:
+        return RelayRowMessages(hashing=ask.hashing, number=1, letters={})
 
-    assert refusals(METHOD, SITES, Begin, early) == {"letters came before the site began"}
+    assert refusals(METHOD, SITES, BeginComparison, early) == {"letters came before the site began"}
 
 
 def test_partners_are_announced_once_and_asked_the_same_again_a_site_says_the_very_same() -> None:
     """A partner may have the first letter: a second one, with new randomness, would not fit it."""
     heard, engine = overhear(METHOD, SITES)
-    letters = [one for one in heard if isinstance(one.question, Begin | PassOn)]
+    letters = [one for one in heard if isinstance(one.question, BeginComparison | RelayRowMessages)]
     before = {one.name: one.memory for one in letters}  # after the last of them
     for one in letters:
         again, _ = engine.runners[one.name].answer(one.request, before[one.name])
@@ -96,15 +101,15 @@ def test_partners_are_announced_once_and_asked_the_same_again_a_site_says_the_ve
 
 @pytest.mark.parametrize("hide", [False, True])
 def test_a_site_says_which_rows_are_labelled_unless_it_hides_them(hide: bool) -> None:
-    heard, _ = overhear(XCLP(bits=64, hamming="ot", hide_labelled=hide), SITES)
+    heard, _ = overhear(XCLP(hash_bits=64, hamming="ot", hide_labelled=hide), SITES)
     said = {one.name: one.answer.labelled.numpy().tolist() for one in heard if isinstance(one.question, CountRows)}
     for site in SITES:
         assert said[site.name] == [int(hide or label >= 0) for label in site.y]
 
 
 def test_rows_are_hashed_as_the_twin_hashes_them() -> None:
-    heard, engine = overhear(XCLP(bits=64, hamming="ot", hidden_projection=False), SITES, seed=5)
-    begun = {one.name: one for one in heard if isinstance(one.question, Begin)}
+    heard, engine = overhear(XCLP(hash_bits=64, hamming="ot", hidden_projection=False), SITES, seed=5)
+    begun = {one.name: one for one in heard if isinstance(one.question, BeginComparison)}
     for site in SITES:
         packed = hash_bits(site.X, shared_seed(5), 64)
         comparing = engine.runners[site.name].restore(RUN, begun[site.name].memory).comparing
@@ -115,7 +120,7 @@ def test_rows_are_hashed_as_the_twin_hashes_them() -> None:
 
 
 def test_flips_turn_the_agreed_share_of_bits_and_come_out_the_same_each_time() -> None:
-    held = hold(XCLP(bits=64, hamming="ot", hidden_projection=False, flip=0.25), SITES)
+    held = hold(XCLP(hash_bits=64, hamming="ot", hidden_projection=False, flip_probability=0.25), SITES)
     hashed = Hashing(bits=64, flip=0.25, comparison="ot", seed=shared_seed(0))
     turned = 0
     for site in SITES:

@@ -7,8 +7,8 @@ import pytest
 import fedgeom
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.errors import InputError
-from fedgeom.federation.coordinator import Sites
-from fedgeom.methods.xclp.conversation import Propagation
+from fedgeom.federation.coordinator import Coordinator
+from fedgeom.methods.xclp.coordinator import Propagation
 from fedgeom.methods.xclp.settings import NothingToSpreadError
 from fedgeom.protocols.cohort import join
 from fedgeom.protocols.names import agree_on_names
@@ -20,10 +20,10 @@ from tests.methods.xclp.making import cones
 def test_a_propagation_is_what_a_run_holds(graph):
     sites = cones(3, rows=12)
     method = fedgeom.XCLP(
-        graph=graph, bits=64, hamming="ot", hidden_projection=False, anchors=6, rounds=1, min_cell=2
+        graph=graph, hash_bits=64, hamming="ot", hidden_projection=False, n_anchors=6, n_rounds=1, min_cell=2
     )
     engine = EmbeddedEngine(method, sites)
-    talk = Sites(engine, run=RUN, method=method.name, roster=engine.roster)
+    talk = Coordinator(engine, run=RUN, method=method.name, roster=engine.roster)
     cohort = join(talk, method)
     model, figures = Propagation(method, cohort).spread(agree_on_names(cohort, None))
     run = fedgeom.run(method, sites)
@@ -36,7 +36,7 @@ def test_a_propagation_is_what_a_run_holds(graph):
 def test_without_a_label_there_is_nothing_to_spread(graph):
     sites = cones(3, rows=12, labelled=0.0)
     method = fedgeom.XCLP(
-        graph=graph, bits=64, hamming="ot", anchors=6, rounds=1, min_cell=2, classes=("0", "1", "2")
+        graph=graph, hash_bits=64, hamming="ot", n_anchors=6, n_rounds=1, min_cell=2, classes=("0", "1", "2")
     )
     with pytest.raises(NothingToSpreadError, match="nothing to spread") as raised:
         fedgeom.run(method, sites)

@@ -52,7 +52,7 @@ def right(labels: object, site: int) -> float:
 def test_empty_cells_are_rows_to_be_labelled(folder: Path) -> None:
     sites = [fedgeom.read_site(folder / f"lab{site}.csv", label="type") for site in range(3)]
     assert [len(site) for site in sites] == [30, 30, 30]
-    run = fedgeom.run(fedgeom.XCLP(bits=512, hamming="ot"), sites)
+    run = fedgeom.run(fedgeom.XCLP(hash_bits=512, hamming="ot"), sites)
     assert run.metrics["labelled"] == sum(int(cones(site)[2].sum()) for site in range(3))
     assert run.metrics["classes"] == 3
     for at, site in enumerate(sites):
@@ -104,7 +104,7 @@ def test_gaps_in_archives_of_cells(tmp_path: Path) -> None:
         file = tmp_path / f"lab{site}.h5ad"
         anndata.AnnData(X, obs=obs, var=pandas.DataFrame(index=list(COLUMNS))).write_h5ad(file)
         sites.append(fedgeom.read_site(file, label="type"))
-    run = fedgeom.run(fedgeom.XCLP(bits=512, hamming="ot"), sites)
+    run = fedgeom.run(fedgeom.XCLP(hash_bits=512, hamming="ot"), sites)
     assert run.metrics["classes"] == 3
     for at, site in enumerate(sites):
         assert np.mean(run.labels[site.name] == cones(at)[1].astype(str)) > 0.9

@@ -13,7 +13,7 @@ import fedgeom
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
 from fedgeom.federation.messages import unpack
-from fedgeom.methods.xclp.messages import Begin, CountClasses
+from fedgeom.methods.xclp.messages import BeginComparison, CountClasses
 from fedgeom.methods.xclp.site import XclpSite
 from fedgeom.protocols.secure_sum.rules import GroupDraw
 from tests.methods.coordinators import overhear, refusals, stamped
@@ -21,7 +21,7 @@ from tests.methods.xclp.making import cones
 
 pytestmark = pytest.mark.full
 
-METHOD = fedgeom.XCLP(bits=64, hamming="ot", hidden_projection=False, groups=2)
+METHOD = fedgeom.XCLP(hash_bits=64, hamming="ot", hidden_projection=False, n_groups=2)
 SITES = cones(6, rows=9)
 SEED = 4
 
@@ -36,7 +36,7 @@ def test_each_group_is_a_run_of_its_own(confidence: str) -> None:
     run = fedgeom.run(method, SITES, seed=SEED)
     assert not run.lost
     assert [len(group) for group in drawn()] == [3, 3]
-    alone = replace(method, groups=None, classes=("0", "1", "2"))
+    alone = replace(method, n_groups=None, classes=("0", "1", "2"))
     for group in drawn():
         some = [site for site in SITES if site.name in group]
         wanted = alone.plain(some, SEED).local
@@ -48,7 +48,7 @@ def test_each_group_is_a_run_of_its_own(confidence: str) -> None:
 
 def test_nobody_is_compared_or_summed_with_another_group() -> None:
     heard, _ = overhear(METHOD, SITES, seed=SEED)
-    begun = [(one.name, set(one.question.partners)) for one in heard if isinstance(one.question, Begin)]
+    begun = [(one.name, set(one.question.partners)) for one in heard if isinstance(one.question, BeginComparison)]
     counted = [one for one in heard if isinstance(one.question, CountClasses)]
     begun += [(one.name, set(one.question.ticket.participants)) for one in counted]
     assert len(begun) == 12
@@ -58,7 +58,10 @@ def test_nobody_is_compared_or_summed_with_another_group() -> None:
 
 def test_a_lost_site_costs_its_own_group_only() -> None:
     victim = sorted(drawn()[0])[0]
-    gone = lambda name, request: "killed" if name == victim and unpack(request).kind == Begin.kind else None  # noqa: E731
+
+    def gone(name, request):
+        return "killed" if name == victim and unpack(request).kind == BeginComparison.kind else None
+
     run = fedgeom.run(replace(METHOD, min_sites=3), SITES, seed=SEED, interfere=gone)
     assert set(run.labels) == drawn()[1]
     assert any("group 1" in str(warning) and victim in str(warning) for warning in run.warnings)
@@ -73,7 +76,7 @@ def test_a_group_without_labels_is_said() -> None:
     assert any("group 2" in str(warning) and "nothing to spread" in str(warning) for warning in run.warnings)
 
 
-def strangers(ask: Begin) -> Begin:
+def strangers(ask: BeginComparison) -> BeginComparison:
     mine, other = sorted(drawn(0), key=lambda group: not set(ask.partners) < group)
     assert set(ask.partners) < mine
     return msgspec.structs.replace(ask, partners=dict.fromkeys(sorted(other), 9))
@@ -82,7 +85,7 @@ def strangers(ask: Begin) -> Begin:
 @pytest.mark.parametrize(
     ("kind", "change", "words"),
     [
-        (Begin, strangers, "not of the group that this site is drawn into"),
+        (BeginComparison, strangers, "not of the group that this site is drawn into"),
         (CountClasses, lambda ask: stamped(ask, group=1 - ask.group), "this site is in group"),
     ],
 )
@@ -97,7 +100,7 @@ def test_sums_are_planned_for_every_group() -> None:
 
 
 def test_groups_are_for_pairs_and_not_too_small() -> None:
-    with pytest.raises(InputError, match='groups=2 with graph="anchors"'):
-        fedgeom.XCLP(graph="anchors", groups=2)
+    with pytest.raises(InputError, match='n_groups=2 with graph="anchors"'):
+        fedgeom.XCLP(graph="anchors", n_groups=2)
     with pytest.raises(InputError, match="6 sites in 4 groups"):
-        fedgeom.run(replace(METHOD, groups=4), SITES, seed=SEED)
+        fedgeom.run(replace(METHOD, n_groups=4), SITES, seed=SEED)

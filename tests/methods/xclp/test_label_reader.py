@@ -23,8 +23,8 @@ from fedgeom.methods.xclp.core import (
     labels_and_confidence,
     setting_for,
 )
-from fedgeom.methods.xclp.messages import Collect, CountLabels, Kept, Reading, Weigh
-from fedgeom.methods.xclp.site import Spreading
+from fedgeom.methods.xclp.messages import Collect, CountLabels, Reading, ResultKept, Weigh
+from fedgeom.methods.xclp.site import SpreadPart
 from fedgeom.protocols.secure_sum.messages import hash_question
 from tests.methods.coordinators import RUN, fresh, hold, overhear, refusals, stamped
 from tests.methods.xclp.making import cones
@@ -32,9 +32,9 @@ from tests.methods.xclp.making import cones
 pytestmark = pytest.mark.full
 
 replace = msgspec.structs.replace
-METHOD = XCLP(bits=64, hamming="ot")
-SCALED = XCLP(bits=64, hamming="ot", confidence="code")
-SCALED_ANCHORS = XCLP(graph="anchors", anchors=8, rounds=3, min_cell=2, confidence="code")
+METHOD = XCLP(hash_bits=64, hamming="ot")
+SCALED = XCLP(hash_bits=64, hamming="ot", confidence="code")
+SCALED_ANCHORS = XCLP(graph="anchors", n_anchors=8, n_rounds=3, min_cell=2, confidence="code")
 SITES = cones(3, rows=12, labelled=0.5)
 
 
@@ -68,9 +68,9 @@ def test_questions_that_depart_from_the_terms_are_refused(
 def test_confidences_are_not_scaled_where_the_site_did_not_join_on_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """The sum is not planned on these terms, and the numbers that come of it are refused too."""
     told: list[str] = []
-    collect = Spreading.collect
+    collect = SpreadPart.collect
 
-    def then_weigh(self: Spreading, ask: Collect) -> Kept:
+    def then_weigh(self: SpreadPart, ask: Collect) -> ResultKept:
         kept = collect(self, ask)
         wrong = replace(ask.of, round=0)
         count = CountLabels(ticket=wrong, classes=self.memory.classes, stamp=bytes(32))
@@ -81,7 +81,7 @@ def test_confidences_are_not_scaled_where_the_site_did_not_join_on_it(monkeypatc
             told.append(str(refusal.value))
         return kept
 
-    monkeypatch.setattr(Spreading, "collect", then_weigh)
+    monkeypatch.setattr(SpreadPart, "collect", then_weigh)
     fedgeom.run(METHOD, SITES)
     assert len(told) == 6
     assert "not 'xclp.label-counts'" in told[0]
@@ -104,7 +104,7 @@ def test_joint_numbers_come_once(method: XCLP) -> None:
     heard, engine = overhear(method, SITES)
     one = next(one for one in heard if isinstance(one.question, Weigh))
     site = engine.runners[one.name].restore(RUN, engine.memories[one.name])
-    assert site.answer(one.question) == Kept()
+    assert site.answer(one.question) == ResultKept()
     for changes in ({"level": one.question.level - 1}, {"sizes": Array.of(np.full(3, 99.0))}):
         with pytest.raises(ProtocolError, match=r"'xclp.weigh 0' was answered in this run already"):
             site.answer(replace(one.question, **changes))

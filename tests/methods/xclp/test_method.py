@@ -11,10 +11,10 @@ import pytest
 import fedgeom
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
-from fedgeom.federation.coordinator import Sites
+from fedgeom.federation.coordinator import Coordinator
 from fedgeom.federation.messages import Message, Question, decode, unpack
 from fedgeom.federation.site import Site, answers
-from fedgeom.methods.xclp import conversation as xclp_conversation
+from fedgeom.methods.xclp import coordinator as xclp_conversation
 from fedgeom.methods.xclp.core import labels_and_confidence
 from fedgeom.methods.xclp.messages import Spread
 from fedgeom.methods.xclp.site import XclpSite
@@ -39,14 +39,14 @@ def test_secure_equals_plain_over_pairs(variant: str, hamming: str) -> None:
     if hamming == "bfv":
         pytest.importorskip("seal", reason="needs seal-python")
     sites = cones()
-    method = fedgeom.XCLP(bits=256, variant=variant, hamming=hamming, hidden_projection=False)
+    method = fedgeom.XCLP(hash_bits=256, variant=variant, hamming=hamming, hidden_projection=False)
     assert_same(fedgeom.run(method, sites, seed=3), method, sites, 3)
 
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_secure_equals_plain_through_anchors(seed: int) -> None:
     sites = cones(4, rows=30)
-    method = fedgeom.XCLP(graph="anchors", anchors=12, rounds=4, min_cell=3)
+    method = fedgeom.XCLP(graph="anchors", n_anchors=12, n_rounds=4, min_cell=3)
     run = fedgeom.run(method, sites, seed=seed)
     assert_same(run, method, sites, seed)
     again = fedgeom.run(method, sites, seed=seed)
@@ -54,8 +54,8 @@ def test_secure_equals_plain_through_anchors(seed: int) -> None:
 
 
 CODE = {
-    "pairs": fedgeom.XCLP(bits=256, hamming="ot", hidden_projection=False, confidence="code"),
-    "anchors": fedgeom.XCLP(graph="anchors", anchors=12, rounds=4, min_cell=3, confidence="code"),
+    "pairs": fedgeom.XCLP(hash_bits=256, hamming="ot", hidden_projection=False, confidence="code"),
+    "n_anchors": fedgeom.XCLP(graph="anchors", n_anchors=12, n_rounds=4, min_cell=3, confidence="code"),
 }
 
 
@@ -89,7 +89,7 @@ def test_confidences_of_the_reference_code_by_hand() -> None:
     """
     X, y = np.eye(3)[[0] * 6 + [1] * 3], np.array([0, *[-1] * 5, 1, -1, -1])
     sites = [SiteData("a", X, y), *(SiteData(name, X, np.full(9, -1)) for name in "bc")]
-    method = fedgeom.XCLP(graph="anchors", anchors=4, rounds=2, min_cell=1, code=1, confidence="code")
+    method = fedgeom.XCLP(graph="anchors", n_anchors=4, n_rounds=2, min_cell=1, n_nearest=1, confidence="code")
     run = fedgeom.run(method, sites)
     for name in "abc":
         assert run.labels[name].tolist() == ["0"] * 6 + ["1"] * 3
@@ -143,7 +143,7 @@ def test_a_site_lost_while_confidences_are_scaled_leaves_the_others_theirs(graph
 
 def test_labels_are_found_and_only_the_site_has_them() -> None:
     sites = cones(4, rows=20, labelled=0.3)
-    run = fedgeom.run(fedgeom.XCLP(bits=512, hamming="ot"), sites)
+    run = fedgeom.run(fedgeom.XCLP(hash_bits=512, hamming="ot"), sites)
     right = np.concatenate([run.labels[s.name] == s.extra["truth"].astype(str) for s in sites])
     assert right.mean() > 0.9
     assert not hasattr(run.model, "labels")
@@ -155,7 +155,7 @@ def test_sites_may_be_unlabelled_fully_labelled_or_tiny() -> None:
     sites = cones(4, rows=20, labelled=1.0)
     sites[0] = SiteData(sites[0].name, sites[0].X, np.full(len(sites[0]), -1), sites[0].extra)
     sites[1] = sites[1].take([0])
-    run = fedgeom.run(fedgeom.XCLP(bits=512, hamming="ot"), sites)
+    run = fedgeom.run(fedgeom.XCLP(hash_bits=512, hamming="ot"), sites)
     assert [len(run.labels[s.name]) for s in sites] == [20, 1, 20, 20]
     assert np.mean(run.labels[sites[0].name] == sites[0].extra["truth"].astype(str)) > 0.9
 
@@ -163,7 +163,7 @@ def test_sites_may_be_unlabelled_fully_labelled_or_tiny() -> None:
 @pytest.mark.full
 def test_hiding_which_rows_are_labelled_changes_no_label() -> None:
     sites, seen = cones(4, rows=12, labelled=0.3), []
-    options = {"bits": 256, "hamming": "ot", "hidden_projection": False}
+    options = {"hash_bits": 256, "hamming": "ot", "hidden_projection": False}
     open_ = fedgeom.run(fedgeom.XCLP(**options), sites)
     hidden = fedgeom.run(
         fedgeom.XCLP(**options, hide_labelled=True),
@@ -185,7 +185,7 @@ def test_labels_with_gaps_are_the_same_classes_as_labels_without() -> None:
         SiteData(sites[1].name, sites[1].X, np.array([None if v < 0 else int(v) for v in sites[1].y], object)),
         SiteData(sites[2].name, sites[2].X, np.array(["" if v < 0 else str(v) for v in sites[2].y])),
     ]
-    method = fedgeom.XCLP(bits=256, hamming="ot", hidden_projection=False)
+    method = fedgeom.XCLP(hash_bits=256, hamming="ot", hidden_projection=False)
     run = fedgeom.run(method, mixed)
     assert run.metrics["classes"] == CLASSES
     assert_same(run, method, sites)
@@ -228,7 +228,7 @@ class Learning(fedgeom.XCLP):
     name: ClassVar[str] = "test-learning"
     site: ClassVar[type[Site[Any]]] = LearningSite
 
-    def conduct(self, sites: Sites) -> Any:
+    def conduct(self, sites: Coordinator) -> Any:
         model = super().conduct(sites)
         told = sites.ask(AskHowSure(), expect=HowSure)
         sites.metrics["sure"] = [answer.mean for _, answer in told.items()]
@@ -254,7 +254,7 @@ STEPS = [
     "names.open",
     "xclp.ask-rows",
     "xclp.begin",
-    "xclp.pass",
+    "xclp.relay",
     "xclp.count",
     "sum.confirm",
     "xclp.spread",
@@ -267,7 +267,7 @@ STEPS = [
 def test_a_site_lost_at_any_step_leaves_the_others_a_result(step: str) -> None:
     sites = cones(5, rows=8)
     victim = sites[2].name
-    method = fedgeom.XCLP(bits=128, hamming="ot", hidden_projection=False)
+    method = fedgeom.XCLP(hash_bits=128, hamming="ot", hidden_projection=False)
     run = fedgeom.run(method, sites, interfere=kill(victim, step))
     assert set(run.lost) == {victim}
     others = [site for site in sites if site.name != victim]
@@ -283,7 +283,7 @@ ANCHOR_STEPS = ["xclp.mean", "xclp.cell-counts 1", "xclp.cell-sums", "xclp.codes
 def test_a_site_lost_on_the_way_to_the_anchors_leaves_the_others_a_result(step: str) -> None:
     sites = cones(5, rows=12)
     victim = sites[2].name
-    method = fedgeom.XCLP(graph="anchors", anchors=8, rounds=3, min_cell=2)
+    method = fedgeom.XCLP(graph="anchors", n_anchors=8, n_rounds=3, min_cell=2)
     run = fedgeom.run(method, sites, interfere=kill(victim, step))
     assert set(run.lost) == {victim}
     others = [site for site in sites if site.name != victim]
@@ -296,8 +296,8 @@ def test_rows_that_come_later_are_labelled_without_another_run() -> None:
     whole = cones(3, rows=30, labelled=0.6)
     old = [site.take(np.arange(24)) for site in whole]
     new = [site.take(np.arange(24, 30)) for site in whole]
-    pairs = fedgeom.run(fedgeom.XCLP(bits=512, hamming="ot"), old)
-    through = fedgeom.run(fedgeom.XCLP(graph="anchors", anchors=10, rounds=4, min_cell=3), old)
+    pairs = fedgeom.run(fedgeom.XCLP(hash_bits=512, hamming="ot"), old)
+    through = fedgeom.run(fedgeom.XCLP(graph="anchors", n_anchors=10, n_rounds=4, min_cell=3), old)
     for site, later in zip(old, new, strict=True):
         truth = later.extra["truth"].astype(str)
         assert np.mean(pairs.model.for_site(pairs.local[site.name]).predict(later.X) == truth) > 0.8
@@ -309,7 +309,7 @@ def test_the_coordinator_never_sees_labels_and_not_the_hidden_projection() -> No
     marked = [s.relabel({-1: "-1", 0: "zebra-a", 1: "zebra-b", 2: "zebra-c"}) for s in sites]
     seen: list[bytes] = []
     run = fedgeom.run(
-        fedgeom.XCLP(bits=128, hamming="ot", classes=("zebra-a", "zebra-b", "zebra-c")),
+        fedgeom.XCLP(hash_bits=128, hamming="ot", classes=("zebra-a", "zebra-b", "zebra-c")),
         marked,
         interfere=lambda _, request: seen.append(request),
     )
@@ -317,8 +317,8 @@ def test_the_coordinator_never_sees_labels_and_not_the_hidden_projection() -> No
     assert len(columns) == 6
     assert all("labels of" not in entry.reveals for entry in run.ledger)
     noisy = cones(3, labelled=0.5, noise=1.0)
-    first = fedgeom.run(fedgeom.XCLP(bits=128, hamming="ot"), noisy, seed=0)
-    second = fedgeom.run(fedgeom.XCLP(bits=128, hamming="ot"), noisy, seed=0)
+    first = fedgeom.run(fedgeom.XCLP(hash_bits=128, hamming="ot"), noisy, seed=0)
+    second = fedgeom.run(fedgeom.XCLP(hash_bits=128, hamming="ot"), noisy, seed=0)
     assert any(not np.array_equal(first.local[s.name]["scores"], second.local[s.name]["scores"]) for s in sites), (
         "a hidden projection is new every time"
     )
@@ -328,13 +328,15 @@ def test_nothing_to_spread_is_said() -> None:
     sites = [SiteData(s.name, s.X, np.full(len(s), -1)) for s in cones(3)]
     for graph in ("pairs", "anchors"):
         with pytest.raises(InputError, match="nothing to spread"):
-            fedgeom.run(fedgeom.XCLP(bits=64, hamming="ot", graph=graph, classes=("0", "1"), anchors=5), sites)
+            fedgeom.run(
+                fedgeom.XCLP(hash_bits=64, hamming="ot", graph=graph, classes=("0", "1"), n_anchors=5), sites
+            )
 
 
 @pytest.mark.full
 def test_flipped_bits_blur_the_distances_but_labels_stay_mostly_right() -> None:
     sites = cones(4, rows=20, labelled=0.5)
-    run = fedgeom.run(fedgeom.XCLP(bits=1024, hamming="ot", flip=0.1), sites)
+    run = fedgeom.run(fedgeom.XCLP(hash_bits=1024, hamming="ot", flip_probability=0.1), sites)
     right = np.concatenate([run.labels[s.name] == s.extra["truth"].astype(str) for s in sites])
     assert right.mean() > 0.85
 
@@ -352,7 +354,7 @@ def test_what_the_coordinator_opens_is_blurred_by_flips(flip: float, monkeypatch
         return build(method, distances, places)
 
     monkeypatch.setattr(xclp_conversation, "neighbour_graph", look)
-    fedgeom.run(fedgeom.XCLP(bits=2048, hamming="ot", flip=flip), sites)
+    fedgeom.run(fedgeom.XCLP(hash_bits=2048, hamming="ot", flip_probability=flip), sites)
     block = next(H for pair, H in opened.items() if set(pair) == {one.name, two.name})
     assert block.dtype == np.uint16  # two bytes a pair: 50,000 points are 2.3 GiB, not 9.3
     assert np.diag(block).mean() == pytest.approx(2 * flip * (1 - flip) * 2048, abs=30)

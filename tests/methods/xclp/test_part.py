@@ -9,7 +9,7 @@ from fedgeom.errors import ProtocolError
 from tests.methods.coordinators import hold
 from tests.methods.xclp.making import cones
 
-ANCHORS = fedgeom.XCLP(graph="anchors", anchors=6, rounds=1, min_cell=2, alpha=0.9)
+ANCHORS = fedgeom.XCLP(graph="anchors", n_anchors=6, n_rounds=1, min_cell=2, alpha=0.9)
 
 
 def test_a_part_knows_rows_round_and_terms():
@@ -21,6 +21,6 @@ def test_a_part_knows_rows_round_and_terms():
     part.check_round(0)
     with pytest.raises(ProtocolError, match="round 2, which is not under way"):
         part.check_round(1)
-    part.keep_to(alpha=0.9, neighbours=7)  # the terms leave neighbours open
+    part.keep_to(alpha=0.9, n_neighbors=7)  # the terms leave neighbours open
     with pytest.raises(ProtocolError, match=r"alpha=0\.8 is asked for; the site joined on alpha=0\.9"):
         part.keep_to(alpha=0.8)

@@ -18,7 +18,7 @@ from fedgeom.protocols.plan import Costs, costs_of, leaves, shape_like, shape_of
 from tests.methods.xclp.making import cones
 from tests.protocols.planning import held
 
-FAST: dict[str, Any] = {"bits": 64, "hamming": "lattice"}
+FAST: dict[str, Any] = {"hash_bits": 64, "hamming": "lattice"}
 WORDS = ("0", "1", "2")
 
 
@@ -59,7 +59,7 @@ def test_over_pairs_a_run_is_what_its_plan_says(settings: dict[str, Any]) -> Non
 @pytest.mark.parametrize(("hamming", "library"), [("bfv", "seal"), ("ot", "numpy"), ("paillier", "gmpy2")])
 def test_with_every_way_of_comparing(hamming: str, library: str) -> None:
     pytest.importorskip(library)
-    held(fedgeom.XCLP(bits=16, hamming=hamming), (), sites=cones(3, rows=4, labelled=0.9)).check()
+    held(fedgeom.XCLP(hash_bits=16, hamming=hamming), (), sites=cones(3, rows=4, labelled=0.9)).check()
 
 
 def test_wave_after_wave(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,7 +72,7 @@ def test_wave_after_wave(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("settings", [{}, {"classes": WORDS, "confidence": "code"}], ids=str)
 def test_in_groups_that_the_seed_draws(settings: dict[str, Any]) -> None:
     sites = cones(6, rows=9, labelled=0.6)
-    found = held(fedgeom.XCLP(groups=2, **FAST, **settings), (), sites=sites, seed=4)
+    found = held(fedgeom.XCLP(n_groups=2, **FAST, **settings), (), sites=sites, seed=4)
     found.check()
     assert {one.kind for one in found.told.exchanges if one.bound} <= {"xclp.weigh"}
     assert any(one.kind == "sum.witness" for one in found.told.exchanges)
@@ -80,7 +80,7 @@ def test_in_groups_that_the_seed_draws(settings: dict[str, Any]) -> None:
 
 def test_in_groups_that_the_sites_draw_bounds_hold() -> None:
     sites = [site.take(np.arange(9 - at % 3)) for at, site in enumerate(cones(6, rows=9, labelled=0.9))]
-    found = held(fedgeom.XCLP(groups=2, drawn_by="sites", **FAST), (), sites=sites)
+    found = held(fedgeom.XCLP(n_groups=2, drawn_by="sites", **FAST), (), sites=sites)
     found.check()
     assert "the sites draw the groups" in next(
         one.bound for one in found.told.exchanges if one.kind == "xclp.begin"
@@ -89,7 +89,7 @@ def test_in_groups_that_the_sites_draw_bounds_hold() -> None:
 
 @pytest.mark.parametrize("settings", [{}, {"confidence": "code", "holdout": 0.25}, {"prepare": "table"}], ids=str)
 def test_through_anchors_bounds_hold_and_what_no_row_decides_is_exact(settings: dict[str, Any]) -> None:
-    method = fedgeom.XCLP(graph="anchors", anchors=8, rounds=3, min_cell=3, **settings)
+    method = fedgeom.XCLP(graph="anchors", n_anchors=8, n_rounds=3, min_cell=3, **settings)
     found = held(method, (), sites=uneven())
     found.check()
     cells = [one for one in found.told.exchanges if one.kind == "xclp.cell-counts"]
@@ -120,7 +120,7 @@ def test_thousands_of_sites_are_reckoned_at_once() -> None:
 
 def test_what_leaves_follows_from_the_settings() -> None:
     pairs = " ".join(leaves(fedgeom.XCLP()))
-    anchors = " ".join(leaves(fedgeom.XCLP(graph="anchors", anchors=100_000)))
+    anchors = " ".join(leaves(fedgeom.XCLP(graph="anchors", n_anchors=100_000)))
     assert "angles between rows" in pairs
     assert "angles between rows" not in anchors
     assert "the centres of clusters" in anchors
@@ -143,7 +143,7 @@ def test_rows_that_are_too_many_are_refused_before_anything_is_sent_with_what_to
 
 
 def test_more_anchors_than_a_message_holds_are_refused() -> None:
-    method = fedgeom.XCLP(graph="anchors", anchors=20_000)
+    method = fedgeom.XCLP(graph="anchors", n_anchors=20_000)
     with pytest.raises(InputError, match=r"'xclp\.codes' sums .* fewer anchors"):
         costs_of(method, shape_like(3, rows=100_000, columns=4))
 
@@ -185,13 +185,13 @@ def test_what_a_site_refuses_is_what_the_plan_says() -> None:
     rows = {"north": 12, "the hospital in the south": 15, "x": 14, "Bücherei": 13}
     method = fedgeom.XCLP(**FAST)
     exchanges = costs_of(method, shape_of(method, uneven())).exchanges
-    planned = max(one.largest for one in exchanges if one.kind in ("xclp.begin", "xclp.pass"))
+    planned = max(one.largest for one in exchanges if one.kind in ("xclp.begin", "xclp.relay"))
     reckoned = max(largest_message("lattice", 64, name, rows) for name in rows)
     assert planned <= reckoned < planned + 10_000
 
 
 def test_influence_columns_count_too() -> None:
-    labelled, method = some(3, 1000), fedgeom.XCLP(bits=8, hamming="paillier")
+    labelled, method = some(3, 1000), fedgeom.XCLP(hash_bits=8, hamming="paillier")
     without = [SiteData(site.name, site.X, np.full(1000, "")) for site in labelled[1:]]
     limit = 4 * 3000 * 1000
     few = SiteData("s0", labelled[0].X, np.where(np.arange(1000) < 4, ["a", "b"] * 500, ""))

@@ -13,13 +13,13 @@ import fedgeom
 from fedgeom.data.sites import SiteData
 from fedgeom.federation.messages import Array
 from fedgeom.methods.xclp.labels import LabelReader
-from fedgeom.methods.xclp.messages import Collect, Kept
-from fedgeom.methods.xclp.site import Spreading
+from fedgeom.methods.xclp.messages import Collect, ResultKept
+from fedgeom.methods.xclp.site import SpreadPart
 from fedgeom.protocols.secure_sum.messages import MaskedVector
 from tests.methods.coordinators import overhear
 from tests.methods.xclp.making import cones
 
-METHOD = fedgeom.XCLP(bits=128, hamming="ot")
+METHOD = fedgeom.XCLP(hash_bits=128, hamming="ot")
 
 
 def even(numbers: np.ndarray) -> bool:
@@ -42,7 +42,7 @@ def test_row_sums_show_the_coordinator_noise_whatever_the_labels(label: int) -> 
 def test_only_its_owner_can_read_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
     """With another site's block, a site gets numbers around 2^31 instead of scores of a few units."""
     sites, largest = cones(3, rows=10, labelled=0.6), dict[str, float]()
-    read, collect = LabelReader.read, Spreading.collect
+    read, collect = LabelReader.read, SpreadPart.collect
 
     def looking(self: LabelReader, Z: np.ndarray, *told: Any) -> None:
         largest[self.site.name] = float(Z.max())
@@ -53,11 +53,11 @@ def test_only_its_owner_can_read_a_block(monkeypatch: pytest.MonkeyPatch) -> Non
     assert max(largest.values()) < 1e4
     kept: list[Array] = []
 
-    def exchanged(self: Spreading, ask: Collect) -> Kept:
+    def exchanged(self: SpreadPart, ask: Collect) -> ResultKept:
         kept.append(ask.block)
         return collect(self, msgspec.structs.replace(ask, block=kept[0]))
 
-    monkeypatch.setattr(Spreading, "collect", exchanged)
+    monkeypatch.setattr(SpreadPart, "collect", exchanged)
     fedgeom.run(METHOD, sites)
     first, *others = (largest[site.name] for site in sites)
     assert first < 1e4

@@ -15,22 +15,22 @@ from fedgeom.methods.xclp.core import VARIANTS
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"bits": 100}, "multiple of 8"),
-        ({"bits": 0}, "bits=0"),
-        ({"bits": 65_536}, "bits=65536"),
+        ({"hash_bits": 100}, "multiple of 8"),
+        ({"hash_bits": 0}, "hash_bits=0"),
+        ({"hash_bits": 65_536}, "hash_bits=65536"),
         ({"alpha": 1.0}, "alpha=1.0"),
         ({"alpha": 0.0}, "alpha=0.0"),
-        ({"neighbours": 0}, "neighbours=0"),
-        ({"flip": 0.5}, "flip=0.5"),
+        ({"n_neighbors": 0}, "n_neighbors=0"),
+        ({"flip_probability": 0.5}, "flip_probability=0.5"),
         ({"graph": "tree"}, "tree"),
         ({"variant": "best"}, "best"),
         ({"prior": "magic"}, "magic"),
         ({"hamming": "trust"}, "trust"),
         ({"confidence": "certain"}, "confidence='certain' given; wanted one of 'entropy', 'code'"),
-        ({"rounds": 31}, "rounds=31"),
+        ({"n_rounds": 31}, "n_rounds=31"),
         ({"min_cell": 0}, "min_cell=0"),
-        ({"anchors": 0}, "anchors=0"),
-        ({"code": 0}, "code=0"),
+        ({"n_anchors": 0}, "n_anchors=0"),
+        ({"n_nearest": 0}, "n_nearest=0"),
         ({"classes": ("a", "a")}, "all different"),
     ],
 )
@@ -40,16 +40,18 @@ def test_wrong_settings_say_what_is_wanted(changes: dict[str, Any], message: str
 
 
 def test_terms_travel_and_come_back() -> None:
-    method = XCLP(bits=np.int64(256), flip=np.float64(0.1), hide_labelled=np.bool_(True), classes=("a", "b"))
+    method = XCLP(
+        hash_bits=np.int64(256), flip_probability=np.float64(0.1), hide_labelled=np.bool_(True), classes=("a", "b")
+    )
     assert XCLP.from_terms(method.terms()) == method
     assert type(method.terms()["bits"]) is int
 
 
 def test_a_variant_gives_way_to_what_is_set() -> None:
     assert XCLP(variant="paper").setting == VARIANTS["paper"]
-    changed = XCLP(variant="code", neighbours=3, alpha=0.5).setting
+    changed = XCLP(variant="code", n_neighbors=3, alpha=0.5).setting
     assert (changed.k, changed.alpha, changed.power) == (3, 0.5, 3)
 
 
 def test_the_papers_own_settings() -> None:
-    assert XCLP.published(bits=512) == XCLP(variant="paper", bits=512)
+    assert XCLP.published(hash_bits=512) == XCLP(variant="paper", hash_bits=512)

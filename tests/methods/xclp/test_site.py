@@ -10,7 +10,7 @@ import pytest
 from fedgeom import XCLP, SiteData
 from fedgeom.errors import InputError
 from fedgeom.methods.catalogue import read_model
-from fedgeom.methods.xclp.anchors import CountCells, SumCells, SumCodes, SumRows
+from fedgeom.methods.xclp.anchors import CountCells, SumAnchorCells, SumCodes, SumUnitRows
 from fedgeom.methods.xclp.messages import CountClasses, CountLabels, Spread
 from fedgeom.methods.xclp.site import ATTEMPTS, XclpSite
 from fedgeom.protocols.names import CountNames
@@ -18,14 +18,14 @@ from tests.methods.coordinators import fresh, hold
 from tests.methods.laws import assert_model_files_are_the_sites_own
 from tests.methods.xclp.making import cones
 
-PAIRS = XCLP(bits=128, hamming="ot", hidden_projection=False)
-ANCHORS = XCLP(graph="anchors", anchors=8, rounds=3, min_cell=2)
+PAIRS = XCLP(hash_bits=128, hamming="ot", hidden_projection=False)
+ANCHORS = XCLP(graph="anchors", n_anchors=8, n_rounds=3, min_cell=2)
 
 
 def test_the_sums_of_a_run_follow_from_its_settings() -> None:
     assert tuple(XclpSite.all_sums(PAIRS)) == (CountNames, CountClasses, *[Spread] * ATTEMPTS)
-    steps = (CountCells, SumCells) * 3
-    assert tuple(XclpSite.all_sums(ANCHORS)) == (CountNames, SumRows, *steps, SumCodes)
+    steps = (CountCells, SumAnchorCells) * 3
+    assert tuple(XclpSite.all_sums(ANCHORS)) == (CountNames, SumUnitRows, *steps, SumCodes)
     for method in (PAIRS, ANCHORS):
         scaled = tuple(XclpSite.all_sums(replace(method, confidence="code")))
         assert scaled == (*XclpSite.all_sums(method), CountLabels)

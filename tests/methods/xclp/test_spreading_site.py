@@ -19,7 +19,7 @@ from tests.methods.xclp.making import cones
 pytestmark = pytest.mark.full
 
 replace = msgspec.structs.replace
-METHOD = XCLP(bits=64, hamming="ot", hidden_projection=False)
+METHOD = XCLP(hash_bits=64, hamming="ot", hidden_projection=False)
 SITES = cones(3, rows=8, labelled=0.5)
 
 
@@ -67,7 +67,7 @@ def test_other_classes_than_those_agreed_on_are_refused() -> None:
 def test_hidden_labels_cannot_be_counted_by_trying_columns() -> None:
     """As many columns as the site has labels are refused like any other number that is not all rows."""
     site = SITES[1]
-    method = XCLP(bits=64, hamming="ot", hide_labelled=True)
+    method = XCLP(hash_bits=64, hamming="ot", hide_labelled=True)
     for tried in (int((site.y >= 0).sum()), 1):
         change = columns(lambda c, tried=tried: c[:, :tried])
         (reason,) = refusals(method, SITES, Spread, change, to=site.name)
@@ -76,7 +76,7 @@ def test_hidden_labels_cannot_be_counted_by_trying_columns() -> None:
 
 @pytest.mark.parametrize("hide", [False, True])
 def test_columns_come_for_labelled_rows_or_for_all(hide: bool) -> None:
-    heard, engine = overhear(XCLP(bits=64, hamming="ot", hidden_projection=False, hide_labelled=hide), SITES)
+    heard, engine = overhear(XCLP(hash_bits=64, hamming="ot", hidden_projection=False, hide_labelled=hide), SITES)
     spread = {one.name: one for one in heard if isinstance(one.question, Spread)}
     for site in SITES:
         one = spread[site.name]

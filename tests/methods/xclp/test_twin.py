@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import fedgeom
+from fedgeom.methods.xclp import coordinator
 from tests.methods.moments.twin import groups
 from tests.methods.xclp import twin
 
@@ -39,7 +40,7 @@ CASES = {
     "four classes": (4, (18, 15, 12), 3),
 }
 FOUR_SITES = (3, (16, 11, 8, 9), 2)
-VARIANTS = {"paper": twin.PAPER, "code": twin.CODE}
+VARIANTS = {"paper": twin.PAPER, "n_nearest": twin.CODE}
 ALL = VARIANTS | {"ours": twin.OURS}
 EACH = pytest.mark.parametrize(("case", "variant"), [(c, v) for c in CASES for v in VARIANTS])
 
@@ -47,9 +48,9 @@ EACH = pytest.mark.parametrize(("case", "variant"), [(c, v) for c in CASES for v
 def both(drawn, variant: str, **changes: float) -> tuple[fedgeom.Run, dict[str, twin.Found]]:
     """Run sites through the whole protocol, and through the twin; ``changes`` are of k and α."""
     rules = replace(VARIANTS[variant], **changes)
-    method = fedgeom.XCLP.published(bits=BITS, hidden_projection=False, hamming="ot", variant=variant)
+    method = fedgeom.XCLP.published(hash_bits=BITS, hidden_projection=False, hamming="ot", variant=variant)
     if changes:
-        method = replace(method, neighbours=rules.k, alpha=rules.alpha)
+        method = replace(method, n_neighbors=rules.k, alpha=rules.alpha)
     sites = [fedgeom.SiteData(name, V, y) for name, (V, y) in drawn.items()]
     return fedgeom.run(method, sites, seed=SEED), twin.propagate(drawn, rules, BITS, SEED)
 
@@ -98,7 +99,7 @@ def skewed(seed: int = 4, sites: int = 4, rows: int = 26) -> dict[str, tuple[np.
 def test_all_variants_over_pairs(variant: str, confidence: str) -> None:
     drawn = skewed()
     method = fedgeom.XCLP(
-        bits=BITS, hidden_projection=False, hamming="lattice", variant=variant, confidence=confidence
+        hash_bits=BITS, hidden_projection=False, hamming="lattice", variant=variant, confidence=confidence
     )
     rules = replace(ALL[variant], code_confidence=confidence == "code")
     assert_same(fedgeom.run(method, sites_of(drawn), seed=SEED), twin.propagate(drawn, rules, BITS, SEED))
@@ -107,9 +108,35 @@ def test_all_variants_over_pairs(variant: str, confidence: str) -> None:
 @pytest.mark.parametrize("prior", ["em", "em-unchecked", "own", "none"])
 def test_class_shares_that_a_site_finds_by_itself(prior: str) -> None:
     drawn = skewed()
-    method = fedgeom.XCLP(bits=BITS, hidden_projection=False, hamming="lattice", prior=prior)
+    method = fedgeom.XCLP(hash_bits=BITS, hidden_projection=False, hamming="lattice", prior=prior)
     expected = twin.propagate(drawn, replace(twin.OURS, prior=prior), BITS, SEED)
     assert_same(fedgeom.run(method, sites_of(drawn), seed=SEED), expected)
+
+
+@pytest.mark.parametrize("flip", [1 / 16, 3 / 16])  # rates are rounded to multiples of 2⁻¹⁶
+def test_bits_that_sites_turn(flip: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which bits are turned is a site's secret, so the twin begins where the coordinator does: with the distances."""
+    drawn = skewed()
+    size = sum(len(V) for V, _ in drawn.values())
+    H = np.zeros((size, size))
+    build = coordinator.neighbour_graph
+
+    def look(method: fedgeom.XCLP, distances: Any, places: Any) -> Any:
+        for (one, other), block in distances.items():
+            H[slice(*places[one]), slice(*places[other])] = block
+            H[slice(*places[other]), slice(*places[one])] = block.T
+        return build(method, distances, places)
+
+    monkeypatch.setattr(coordinator, "neighbour_graph", look)
+    method = fedgeom.XCLP(hash_bits=512, hidden_projection=False, hamming="lattice", flip_probability=flip)
+    run = fedgeom.run(method, sites_of(drawn), seed=SEED)
+    found = twin.unturned(H, 512, flip)
+    assert_same(run, twin.propagate(drawn, twin.OURS, 512, SEED, distances=found))
+    V = np.vstack([V for V, _ in drawn.values()])
+    true = twin.hamming(twin.hash_rows(V, twin.projection(SEED, 512, V.shape[1])))
+    apart = ~np.eye(size, dtype=bool) & (true > 100)  # none of these is cut off at 0
+    assert (found - true)[apart].mean() == pytest.approx(0, abs=8)
+    assert (found - true)[apart].std() > 5
 
 
 CLUSTERS = {
@@ -127,10 +154,10 @@ def test_through_anchors(clusters: str, variant: str, confidence: str) -> None:
     how = CLUSTERS[clusters]
     method = fedgeom.XCLP(
         graph="anchors",
-        anchors=how.count,
-        rounds=how.steps,
+        n_anchors=how.count,
+        n_rounds=how.steps,
         min_cell=how.least,
-        code=how.nearest,
+        n_nearest=how.nearest,
         variant=variant,
         confidence=confidence,
     )
@@ -146,7 +173,7 @@ def test_policies_leave_out_clusters_of_few_rows_or_sites() -> None:
     drawn = skewed(seed=102, sites=6)
     policy = fedgeom.Policy(single_site_classes=False, min_sites=3, min_rows=8)
     how = twin.Clusters(12, 4, least=8, min_sites=3)
-    method = fedgeom.XCLP(graph="anchors", anchors=12, rounds=4, min_cell=2)
+    method = fedgeom.XCLP(graph="anchors", n_anchors=12, n_rounds=4, min_cell=2)
     run = fedgeom.run(method, sites_of(drawn), seed=SEED, policy=policy)
     assert_same(run, twin.propagate_by_anchors(drawn, twin.OURS, how, SEED)[0])
     assert len(twin.find_anchors(drawn, how, SEED)) < len(
@@ -157,7 +184,9 @@ def test_policies_leave_out_clusters_of_few_rows_or_sites() -> None:
 @pytest.mark.parametrize("confidence", ["entropy", "code"])
 def test_within_groups_labels_spread_as_if_there_were_no_others(confidence: str) -> None:
     drawn = skewed(sites=6, rows=12)
-    method = fedgeom.XCLP(bits=BITS, hidden_projection=False, hamming="lattice", groups=2, confidence=confidence)
+    method = fedgeom.XCLP(
+        hash_bits=BITS, hidden_projection=False, hamming="lattice", n_groups=2, confidence=confidence
+    )
     run = fedgeom.run(method, sites_of(drawn), seed=SEED)
     rules = replace(twin.OURS, code_confidence=confidence == "code")
     expected = {}

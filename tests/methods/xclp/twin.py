@@ -121,10 +121,21 @@ def read(Z, names):
     return Found(labels, np.array([confidence(z) if hit else 0.0 for z, hit in zip(Z, reached, strict=True)]), Z)
 
 
-def propagate(sites, rules, L, seed, names=None):
+def unturned(H, L, f):
+    """How far apart rows were before each of their bits was turned with chance f, on average; from 0 to L.
+
+    Two turned bits differ if they differed and none or both were turned, or if they did not and one was.
+    """
+    keeps = f * f + (1 - f) * (1 - f)
+    return np.clip((H - (1 - keeps) * L) / (keeps - (1 - keeps)), 0, L)
+
+
+def propagate(sites, rules, L, seed, names=None, distances=None):
     """Algorithm 1 over sites {name: (V, y)}, where y has "" for rows without a label; sites in order of their names."""
     V, y, names = pool(sites, names)
-    S = influence(hamming(hash_rows(V, projection(seed, L, V.shape[1]))), L, rules)
+    if distances is None:
+        distances = hamming(hash_rows(V, projection(seed, L, V.shape[1])))
+    S = influence(distances, L, rules)
     Y = (y[:, None] == np.array(names)).astype(float)
     return finish(sites, S @ Y, rules, names)  # lines 12 to 14
 

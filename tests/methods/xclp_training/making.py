@@ -10,14 +10,16 @@ from fedgeom.data.sites import SiteData
 from fedgeom.methods.xclp_training.method import XCLPTraining
 from tests.methods.xclp.making import cones
 
-ANCHORS: dict[str, Any] = {"name": "xclp", "anchors": 8, "steps": 2, "min_cell": 2}
-PAIRS: dict[str, Any] = {"name": "xclp", "graph": "pairs", "bits": 64, "hidden_projection": False}
+ANCHORS: dict[str, Any] = {"name": "xclp", "n_anchors": 8, "steps": 2, "min_cell": 2}
+PAIRS: dict[str, Any] = {"name": "xclp", "graph": "pairs", "hash_bits": 64, "hidden_projection": False}
 MLP = {"name": "mlp", "features": 6, "hidden": 8}
 
 
 def quick(**changes: Any) -> XCLPTraining:
     """Return a method of three short rounds, the first of them on labelled rows."""
-    return XCLPTraining(**({"rounds": 3, "warm": 1, "epochs": 2, "batch": 8, "labels": ANCHORS} | changes))
+    return XCLPTraining(
+        **({"n_rounds": 3, "warmup_rounds": 1, "epochs": 2, "batch_size": 8, "labels": ANCHORS} | changes)
+    )
 
 
 def sites(n: int = 4, **options: Any) -> list[SiteData]:

@@ -34,7 +34,7 @@ def simulate(method: XclpTrainingSettings, sites: Sequence[SiteData], seed: int 
     """Train as a run does when no site is lost, with the same draws of sites; no rows are set aside."""
     twin = _Twin(method, sorted(sites, key=lambda site: site.name), seed)
     state = Tree(method.start(method.shared(twin.first)))
-    for number in range(method.rounds):
+    for number in range(method.n_rounds):
         given, chosen = state.select(method.gives), twin.drawn(number)
         if method.labels_in(number):
             twin.label(given, chosen)
@@ -96,8 +96,8 @@ class _Twin:
         likely = (found.codes >= 0) & ~own & (found.weights > 0) & (number >= method.first_spread)
         use = own | likely
         weights = np.where(own, 1.0, found.weights)[use] if likely.any() else None
-        effort = method.effort(method.rate if number == LAST else method.rate_in(number))
-        if method.halves:
+        effort = method.effort(method.learning_rate if number == LAST else method.rate_in(number))
+        if method.half_labelled:
             effort = HalvedEffort(**vars(effort) | {"labelled": own[use]})
         y, rng = np.where(own, self.known[at], found.codes)[use], generator(self.seed, number, self.sites[at].name)
         return replace(task, X=task.X[use], y=y, effort=effort, rng=rng, round=number, row_weights=weights)

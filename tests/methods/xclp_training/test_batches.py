@@ -19,7 +19,7 @@ def drawn(labelled, seed=0, **settings):
 )
 def test_each_step_has_as_many_of_both_and_an_epoch_sees_every_pseudo_label_once(known, others, batch):
     labelled = np.arange(known + others) < known
-    found, effort = drawn(labelled, batch=batch, epochs=2)
+    found, effort = drawn(labelled, batch_size=batch, epochs=2)
     half = min(batch // 2, known, others)
     assert len(found) == effort.count(len(labelled)) == 2 * max(others // half, 1)
     for at in found:
@@ -38,22 +38,22 @@ def test_each_step_has_as_many_of_both_and_an_epoch_sees_every_pseudo_label_once
     [
         ([True] * 12, {}),
         ([False] * 12, {}),
-        ([True, False] * 6, {"batch": None}),
+        ([True, False] * 6, {"batch_size": None}),
         ([True] + [False] * 11, {"least": 4}),
         ([True, False] * 6, {"sampling": "balanced"}),
     ],
 )
 def test_where_halves_make_no_sense_batches_are_the_usual_ones(labelled, settings):
-    found, _ = drawn(labelled, **({"batch": 4} | settings))
-    usual = list(Effort(**({"batch": 4} | settings)).batches(12, np.random.default_rng(0)))
+    found, _ = drawn(labelled, **({"batch_size": 4} | settings))
+    usual = list(Effort(**({"batch_size": 4} | settings)).batches(12, np.random.default_rng(0)))
     assert len(found) == len(usual)
     assert all((one == other).all() for one, other in zip(found, usual, strict=True))
 
 
 def test_a_part_of_the_rows_is_a_task_of_its_own():
-    effort = HalvedEffort(labelled=np.array([True, False] * 6), batch=4)
+    effort = HalvedEffort(labelled=np.array([True, False] * 6), batch_size=4)
     assert sum(map(len, effort.batches(5, np.random.default_rng(0)))) == 5 * effort.epochs
 
 
 def test_steps_take_the_place_of_epochs():
-    assert len(drawn([True, False] * 6, batch=4, steps=7)[0]) == 7
+    assert len(drawn([True, False] * 6, batch_size=4, steps=7)[0]) == 7

@@ -8,7 +8,7 @@ import pytest
 import fedgeom
 from fedgeom.federation.messages import unpack
 from fedgeom.methods.iterative.messages import TrainMasked
-from fedgeom.methods.xclp.anchors import SumRows
+from fedgeom.methods.xclp.anchors import SumUnitRows
 from fedgeom.methods.xclp_training.site import Embed
 from tests.methods.coordinators import overhear
 from tests.methods.xclp_training.making import quick, right, sites, without_labels
@@ -16,7 +16,13 @@ from tests.methods.xclp_training.making import quick, right, sites, without_labe
 
 def test_labels_spread_in_their_rounds_over_the_sites_that_train():
     data = sites(8)
-    method = quick(rounds=5, warm=1, every=2, share=0.5, labelled_sites=tuple(s.name for s in data[:4]))
+    method = quick(
+        n_rounds=5,
+        warmup_rounds=1,
+        relabel_every=2,
+        participation=0.5,
+        labelled_sites=tuple(s.name for s in data[:4]),
+    )
     heard, _ = overhear(method, data, seed=3)
     rounds: dict[int, set[str]] = {}
     trained: dict[int, set[str]] = {}
@@ -30,13 +36,13 @@ def test_labels_spread_in_their_rounds_over_the_sites_that_train():
     for number, names in trained.items():
         assert names == set(method.drawn([s.name for s in data], 3, number))
         assert rounds.get(number, names) == names
-    stamps = {one.question.features for one in heard if isinstance(one.question, SumRows)}
+    stamps = {one.question.features for one in heard if isinstance(one.question, SumUnitRows)}
     assert len(stamps) == 2
 
 
 def test_where_no_site_drawn_has_a_label_training_goes_on_with_what_there_is():
     data = [site if at < 2 else without_labels(site) for at, site in enumerate(sites(8, labelled=0.6))]
-    method = quick(rounds=6, warm=1, share=0.375, weights="sites")
+    method = quick(n_rounds=6, warmup_rounds=1, participation=0.375, weights="sites")
     names = [site.name for site in data]
     known = [{*names[:2]} & set(method.drawn(names, 4, r)) for r in range(6)]
     assert any(known)
@@ -57,12 +63,16 @@ def test_without_a_row_to_train_on_the_model_stays_as_it_was(secure):
     seed = next(
         seed
         for seed in range(100)
-        if not {*names[:2]} & set(quick(share=0.375).drawn(names, seed, 0))
-        and {*names[:2]} & set(quick(share=0.375).drawn(names, seed, 1))
+        if not {*names[:2]} & set(quick(participation=0.375).drawn(names, seed, 0))
+        and {*names[:2]} & set(quick(participation=0.375).drawn(names, seed, 1))
     )
-    run = fedgeom.run(quick(rounds=1, warm=0, labels="none", share=0.375, secure=secure), data, seed=seed)
+    run = fedgeom.run(
+        quick(n_rounds=1, warmup_rounds=0, labels="none", participation=0.375, secure=secure), data, seed=seed
+    )
     assert not run.model.parameters.flat().any()  # a logistic regression begins with zeros
-    more = fedgeom.run(quick(rounds=2, warm=0, labels="none", share=0.375, secure=secure), data, seed=seed)
+    more = fedgeom.run(
+        quick(n_rounds=2, warmup_rounds=0, labels="none", participation=0.375, secure=secure), data, seed=seed
+    )
     assert more.model.parameters.flat().any()
     assert not more.lost
 

@@ -14,17 +14,17 @@ from tests.methods.xclp_training.making import MLP, PAIRS, quick, right, sites, 
 
 
 @pytest.mark.full
-@parametrize_with_checks({"few labels": lambda: quick(rounds=2, epochs=1)}, lambda: sites(labelled=0.5))
+@parametrize_with_checks({"few labels": lambda: quick(n_rounds=2, epochs=1)}, lambda: sites(labelled=0.5))
 def test_it_keeps_the_contract_where_few_rows_have_labels(check: Check) -> None:
     check()
 
 
 @pytest.mark.full
 @pytest.mark.parametrize(
-    "settings", [{}, {"engine": "scaffold"}, {"share": 0.5, "min_sites": 3, "rounds": 4}], ids=str
+    "settings", [{}, {"algorithm": "scaffold"}, {"participation": 0.5, "min_sites": 3, "n_rounds": 4}], ids=str
 )
 def test_killed_after_any_round_and_resumed_it_is_the_same_model(settings, tmp_path):
-    data, method = sites(6 if "share" in settings else 4), quick(**settings)
+    data, method = sites(6 if "participation" in settings else 4), quick(**settings)
     clean = fedgeom.run(method, data, seed=4)
     answers = len(clean.ledger)
     for at in sorted({1, answers // 2, answers - 2, *range(5, answers, 23)}):
@@ -55,18 +55,18 @@ def test_rows_without_labels_help_where_sites_lack_classes():
         keep = rng.permutation(np.flatnonzero(site.y == at % 3))[:2]
         thinned.append(without_labels(site, np.setdiff1d(np.arange(len(site)), keep)))
     found = {
-        labels: right(fedgeom.run(quick(rounds=6, warm=2, labels=labels), thinned, seed=1).model, data)
+        labels: right(fedgeom.run(quick(n_rounds=6, warmup_rounds=2, labels=labels), thinned, seed=1).model, data)
         for labels in ("none", "site")
     }
-    joint = {"name": "xclp", "anchors": 12, "steps": 3, "min_cell": 3}
-    spread = right(fedgeom.run(quick(rounds=6, warm=2, labels=joint), thinned, seed=1).model, data)
+    joint = {"name": "xclp", "n_anchors": 12, "steps": 3, "min_cell": 3}
+    spread = right(fedgeom.run(quick(n_rounds=6, warmup_rounds=2, labels=joint), thinned, seed=1).model, data)
     assert spread > max(found.values()) + 0.02
 
 
 def test_a_network_trains_on_it():
     pytest.importorskip("torch", reason="torch is not installed")
     data = sites(rows=40)
-    run = fedgeom.run(quick(network=MLP, rounds=8, warm=3, rate=0.3, epochs=4), data, seed=1)
+    run = fedgeom.run(quick(network=MLP, n_rounds=8, warmup_rounds=3, learning_rate=0.3, epochs=4), data, seed=1)
     assert right(run.model, data) > 0.85
     assert run.metrics["labels spread"][0]["anchors"] > 1
 
@@ -78,9 +78,9 @@ def test_what_cannot_be_is_said_before_anything_is_sent():
     narrow = SiteData("narrow", data[0].X[:, :3], data[0].y)
     with pytest.raises(InputError, match="columns"):
         fedgeom.run(quick(), [*data, narrow])
-    with pytest.raises(InputError, match="secure sums follow from rounds=500"):
-        quick(rounds=500)
-    assert quick(rounds=500, every=3).every == 3
+    with pytest.raises(InputError, match="secure sums follow from n_rounds=500"):
+        quick(n_rounds=500)
+    assert quick(n_rounds=500, relabel_every=3).relabel_every == 3
 
 
 def test_sites_that_are_said_to_have_labels_and_have_none_are_warned_of():
@@ -96,6 +96,6 @@ def test_sites_that_are_said_to_have_labels_and_have_none_are_warned_of():
 def test_the_published_setting():
     method = fedgeom.XCLPTraining.published()
     assert method.xclp is not None
-    assert (method.xclp.graph, method.xclp.bits) == ("pairs", 4096)
+    assert (method.xclp.graph, method.xclp.hash_bits) == ("pairs", 4096)
     assert (method.xclp.setting.k, method.xclp.setting.alpha) == (10, 0.99)
-    assert (method.weights, method.epochs, method.share, method.halves) == ("sites", 5, 0.05, True)
+    assert (method.weights, method.epochs, method.participation, method.half_labelled) == ("sites", 5, 0.05, True)

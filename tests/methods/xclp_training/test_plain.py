@@ -12,20 +12,24 @@ from tests.methods.xclp_training.simulation import simulate, spread
 
 CASES = {
     "anchors": quick(),
-    "every second round": quick(rounds=4, every=2),
+    "every second round": quick(n_rounds=4, relabel_every=2),
     "entropy": quick(labels=ANCHORS | {"confidence": "entropy", "variant": "code"}),
-    "whole batches": quick(halves=False),
+    "whole batches": quick(half_labelled=False),
     "own graph": quick(labels="site"),
     "network": quick(labels="network"),
     "network once": quick(labels={"name": "network", "once": True}),
     "labelled only": quick(labels="none"),
-    "scaffold": quick(engine="scaffold"),
-    "fedprox by rows": quick(engine={"name": "fedprox", "mu": 0.3}, weights="rows"),
+    "scaffold": quick(algorithm="scaffold"),
+    "fedprox by rows": quick(algorithm={"name": "fedprox", "mu": 0.3}, weights="rows"),
     "own scale": quick(scale="site"),
     "median": quick(aggregation="median"),
-    "drawn sites": quick(rounds=4, share=0.6, min_sites=3),
-    "drawn sites, network once": quick(rounds=5, share=0.6, min_sites=3, labels={"name": "network", "once": True}),
-    "drawn sites, scaffold by rows": quick(rounds=4, share=0.6, min_sites=3, engine="scaffold", weights="rows"),
+    "drawn sites": quick(n_rounds=4, participation=0.6, min_sites=3),
+    "drawn sites, network once": quick(
+        n_rounds=5, participation=0.6, min_sites=3, labels={"name": "network", "once": True}
+    ),
+    "drawn sites, scaffold by rows": quick(
+        n_rounds=4, participation=0.6, min_sites=3, algorithm="scaffold", weights="rows"
+    ),
 }
 
 
@@ -43,11 +47,11 @@ def test_secure_equals_plain_over_pairs(variant):
 @pytest.mark.parametrize("engine", ["fedavg", "fedper", "fedrod"])
 def test_secure_equals_plain_with_networks(engine):
     pytest.importorskip("torch", reason="torch is not installed")
-    assert_run_is(simulate, quick(network=MLP, engine=engine), sites(), seed=2, atol=1e-5)
+    assert_run_is(simulate, quick(network=MLP, algorithm=engine), sites(), seed=2, atol=1e-5)
 
 
 def test_masks_make_no_difference_where_sites_are_drawn():
-    method = quick(rounds=4, share=0.6, min_sites=3, engine="scaffold", weights="rows")
+    method = quick(n_rounds=4, participation=0.6, min_sites=3, algorithm="scaffold", weights="rows")
     assert_run_is_plain(method, sites(), seed=2)
 
 

@@ -17,12 +17,12 @@ FAST = PAIRS | {"hamming": "lattice"}
 @pytest.mark.parametrize(
     "settings",
     [
-        {"labels": ANCHORS, "every": 2, "rounds": 5},
+        {"labels": ANCHORS, "relabel_every": 2, "n_rounds": 5},
         {"labels": ANCHORS, "holdout": 0.2, "prepare": "table"},
-        {"labels": FAST, "validation": 0.3},
+        {"labels": FAST, "validation_fraction": 0.3},
         {"labels": FAST | {"confidence": "entropy"}, "secure": False},
         {"labels": "site"},
-        {"labels": "none", "scale": "joint", "engine": "scaffold"},
+        {"labels": "none", "scale": "joint", "algorithm": "scaffold"},
     ],
     ids=str,
 )
@@ -36,7 +36,7 @@ def test_a_run_is_what_its_plan_says(settings: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("labels", [ANCHORS, FAST, "network"], ids=str)
 def test_where_a_share_of_the_sites_is_drawn_bounds_hold(labels: Any) -> None:
-    method = quick(labels=labels, share=0.5, min_sites=3, rounds=3, epochs=1)
+    method = quick(labels=labels, participation=0.5, min_sites=3, n_rounds=3, epochs=1)
     found = held(method, (), sites=sites(8, rows=12, labelled=0.7))
     found.check()
     trained = [one for one in found.told.exchanges if one.kind == "train.masked"]
@@ -44,7 +44,9 @@ def test_where_a_share_of_the_sites_is_drawn_bounds_hold(labels: Any) -> None:
 
 
 def test_patience_may_end_it_before() -> None:
-    found = held(quick(rounds=6, patience=1, validation=0.3, epochs=1), (), sites=sites(3, rows=20, labelled=0.7))
+    found = held(
+        quick(n_rounds=6, patience=1, validation_fraction=0.3, epochs=1), (), sites=sites(3, rows=20, labelled=0.7)
+    )
     found.check()
     assert all(one.bound for one in found.told.exchanges if one.kind in ("semi.embed", "train.masked"))
 

@@ -88,7 +88,7 @@ def test_many_rows_are_compared_in_tiles(monkeypatch):
 
 
 def test_choices_travel_and_say_what_there_is():
-    for choice in (NoPseudoLabels(), FromNetwork(once=True), FromOwnGraph(alpha=0.5), FromXCLP(anchors=7)):
+    for choice in (NoPseudoLabels(), FromNetwork(once=True), FromOwnGraph(alpha=0.5), FromXCLP(n_anchors=7)):
         assert PseudoLabels.read(choice.plain(), "labels") == choice
     assert NoPseudoLabels().at_site(task(np.ones((2, 2))), Tree(), np.zeros(2, np.int64)) is None
     with pytest.raises(InputError, match="labels='magic' is unknown; there are: "):
@@ -96,8 +96,8 @@ def test_choices_travel_and_say_what_there_is():
 
 
 def test_the_settings_of_a_propagation_are_those_of_xclp():
-    made = FromXCLP(anchors=7, steps=4, alpha=0.99, neighbours=10).settings(("a", "b"), 3)
-    assert (made.graph, made.anchors, made.rounds, made.classes, made.min_sites) == (
+    made = FromXCLP(n_anchors=7, steps=4, alpha=0.99, n_neighbors=10).settings(("a", "b"), 3)
+    assert (made.graph, made.n_anchors, made.n_rounds, made.classes, made.min_sites) == (
         "anchors",
         7,
         4,
@@ -106,4 +106,4 @@ def test_the_settings_of_a_propagation_are_those_of_xclp():
     )
     assert (made.setting.k, made.setting.alpha) == (10, 0.99)
     with pytest.raises(InputError, match="multiple of 8"):
-        FromXCLP(bits=30).settings(None, 2)
+        FromXCLP(hash_bits=30).settings(None, 2)

@@ -11,8 +11,8 @@ from fedgeom.federation.messages import Array
 from fedgeom.federation.policy import Policy
 from fedgeom.methods.iterative.messages import TrainMasked
 from fedgeom.methods.iterative.site import LAST
-from fedgeom.methods.xclp.anchors import ReadModel, SumRows
-from fedgeom.methods.xclp.messages import Begin, CountLabels, Weigh
+from fedgeom.methods.xclp.anchors import ReadModel, SumUnitRows
+from fedgeom.methods.xclp.messages import BeginComparison, CountLabels, Weigh
 from fedgeom.methods.xclp_training.site import Embed, XclpTrainingSite
 from tests.methods.coordinators import fresh, hold, lie, refusals, stamped
 from tests.methods.xclp_training.making import ANCHORS, PAIRS, quick, sites, without_labels
@@ -48,10 +48,10 @@ def test_a_model_out_of_place_is_not_embedded(change, says):
 
 def test_a_site_that_is_not_drawn_embeds_nothing():
     data = sites(8)
-    method = quick(share=0.5)
+    method = quick(participation=0.5)
     drawn = method.drawn([s.name for s in data], 0, 1)
     (outside, *_) = [s.name for s in data if s.name not in drawn]
-    held = hold(quick(share=0.5), data)
+    held = hold(quick(participation=0.5), data)
     ask = next(
         Embed(round=1, given=given, agreed=held.site(outside).memory.agreement.told)
         for given in [held.site(drawn[0]).memory.under_way.given]
@@ -64,9 +64,9 @@ def test_features_of_another_model_are_in_no_sum_with_the_others():
     """A coordinator that gives one site a model of its own finds that the site refuses the sum, whatever it says."""
     found = lie(quick(), sites(), Embed, lambda ask: replace(ask, given=other_model(ask.given)), to="site-2")
     assert found[0] == ("site-2", None)  # nothing has left yet
-    said = refusals(quick(), sites(), SumRows, lambda ask: stamped(ask, features=bytes(32)))
+    said = refusals(quick(), sites(), SumUnitRows, lambda ask: stamped(ask, features=bytes(32)))
     assert all("features of another model" in reason for reason in said)
-    said = refusals(quick(), sites(), SumRows, lambda ask: stamped(ask, features=None))
+    said = refusals(quick(), sites(), SumUnitRows, lambda ask: stamped(ask, features=None))
     assert all("features of another model" in reason for reason in said)
 
 
@@ -87,7 +87,7 @@ def test_questions_of_another_round_are_refused(kind):
 
 def test_letters_of_another_model_cannot_be_opened():
     pytest.importorskip("seal", reason="needs seal-python")
-    said = refusals(quick(labels=PAIRS), sites(3, rows=10), Begin, lambda ask: replace(ask, round=2))
+    said = refusals(quick(labels=PAIRS), sites(3, rows=10), BeginComparison, lambda ask: replace(ask, round=2))
     assert all("not under way here" in reason for reason in said)
 
 
@@ -110,7 +110,7 @@ def test_labelled_rows_keep_their_label_and_weight_and_pseudo_labels_theirs():
 
 def test_rows_that_watch_the_loss_are_labelled_and_their_labels_spread_nowhere():
     data = sites(labelled=0.6)
-    held = hold(quick(validation=0.3), data, seed=1)
+    held = hold(quick(validation_fraction=0.3), data, seed=1)
     for one in data:
         site = held.site(one.name)
         aside = site.rows_aside()
@@ -119,7 +119,7 @@ def test_rows_that_watch_the_loss_are_labelled_and_their_labels_spread_nowhere()
         assert (site.table.y[aside] == "").all()
         assert site.task(2, 0.1, ~aside).rows <= (~aside).sum()
         assert site.task(2, 0.1, aside).y.tolist() == site.known()[aside].tolist()
-    run = fedgeom.run(quick(validation=0.3, patience=2), data, seed=1)
+    run = fedgeom.run(quick(validation_fraction=0.3, patience=2), data, seed=1)
     assert run.metrics["loss on rows set aside"]
 
 
@@ -146,7 +146,7 @@ def test_the_floors_of_anchors_hold_in_every_round():
 def test_a_step_smaller_than_the_policy_allows_is_not_taken():
     data = sites(4)
     data[0] = without_labels(data[0], slice(2, None))
-    run = fedgeom.run(quick(labels="none"), data, policy=Policy(min_batch=4))
+    run = fedgeom.run(quick(labels="none"), data, policy=Policy(min_batch_size=4))
     assert not run.lost
     site = fresh(quick(), data[0])
     assert sum(site.label_counts().values()) <= 2

@@ -18,11 +18,11 @@ SEED = 6
 PLAN = twin.Plan(rounds=3, warm=1, rate=0.3, epochs=2, batch=8, seed=SEED)
 CLUSTERS = xclp.Clusters(8, 2, 2)
 OURS = replace(xclp.OURS, code_confidence=True)
-ANCHORS: dict[str, Any] = {"name": "xclp", "anchors": 8, "steps": 2, "min_cell": 2}
+ANCHORS: dict[str, Any] = {"name": "xclp", "n_anchors": 8, "steps": 2, "min_cell": 2}
 PAIRS: dict[str, Any] = {
     "name": "xclp",
     "graph": "pairs",
-    "bits": 64,
+    "hash_bits": 64,
     "hidden_projection": False,
     "hamming": "lattice",
 }
@@ -50,14 +50,14 @@ def secure(plan: twin.Plan, labels: Any, drawn: Tables = DRAWN, **settings: Any)
     """Run the same plan through the whole protocol."""
     sites = [fedgeom.SiteData(name, X, y) for name, (X, y) in drawn.items()]
     own = {
-        "rounds": plan.rounds,
-        "warm": plan.warm,
-        "rate": plan.rate,
+        "n_rounds": plan.rounds,
+        "warmup_rounds": plan.warm,
+        "learning_rate": plan.rate,
         "epochs": plan.epochs,
-        "batch": plan.batch,
-        "every": plan.every,
-        "halves": plan.halves,
-        "share": plan.share,
+        "batch_size": plan.batch,
+        "relabel_every": plan.every,
+        "half_labelled": plan.halves,
+        "participation": plan.share,
         "labelled_sites": plan.labelled_sites,
         "weights": "rows" if plan.by_rows else "sites",
         "labels": labels,
@@ -164,7 +164,9 @@ def test_pseudo_labels_and_weights_are_the_twins(source: str) -> None:
     labels, find = SOURCES[source]
     plan = replace(PLAN, rounds=2)
     sites = [fedgeom.SiteData(name, X, y) for name, (X, y) in DRAWN.items()]
-    method = fedgeom.XCLPTraining(rounds=2, warm=1, rate=0.3, epochs=2, batch=8, labels=labels)
+    method = fedgeom.XCLPTraining(
+        n_rounds=2, warmup_rounds=1, learning_rate=0.3, epochs=2, batch_size=8, labels=labels
+    )
     held = hold(method, sites, seed=SEED)
     told: dict[int, dict[str, xclp.Found]] = {}
     twin.semi_supervised(

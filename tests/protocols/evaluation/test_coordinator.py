@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import fedgeom
-from fedgeom.federation.coordinator import Sites
+from fedgeom.federation.coordinator import Coordinator
 from fedgeom.federation.messages import unpack
 from fedgeom.federation.model import Model
 from fedgeom.methods.moments.model import MomentsModel
@@ -71,7 +71,7 @@ def test_a_site_that_was_lost_before_is_not_asked_to_count():
             asked.append(name)
         return "killed" if name == "site-4" and unpack(request).kind == "train.masked" else None
 
-    run = fedgeom.run(fedgeom.FedAvg(rounds=2), example_sites(rows=40), holdout=0.25, interfere=interfere)
+    run = fedgeom.run(fedgeom.FedAvg(n_rounds=2), example_sites(rows=40), holdout=0.25, interfere=interfere)
     assert asked == ["site-1", "site-2", "site-3"]
     assert run.evaluation.sites == 3
 
@@ -88,7 +88,7 @@ class NamelessMoments(fedgeom.Moments):
     name: ClassVar[str] = "nameless"
     model_type: ClassVar[type[Model]] = Nameless
 
-    def conduct(self, sites: Sites) -> Any:
+    def conduct(self, sites: Coordinator) -> Any:
         made = super().conduct(sites)
         return Nameless(**{key: value for key, value in vars(made).items() if key != "method"})
 

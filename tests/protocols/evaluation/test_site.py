@@ -77,7 +77,7 @@ def test_the_secure_sum_is_the_sum_of_what_the_sites_count(method):
 
 
 def test_the_joint_model_is_the_coordinators():
-    run = fedgeom.run(fedgeom.Ditto(rounds=3), example_sites(rows=40), holdout=0.25)
+    run = fedgeom.run(fedgeom.Ditto(n_rounds=3), example_sites(rows=40), holdout=0.25)
     right = sum(int((run.model.predict(one.X) == one.y).sum()) for one in run.test)
     assert run.evaluation["joint"].accuracy.value == right / 40
 
@@ -98,7 +98,7 @@ def test_two_words_in_one_class_are_counted_as_wrong():
 
 def test_rows_without_a_label_are_not_tested():
     sites = [replace(site, y=np.where(np.arange(40) % 3, site.y, "")) for site in example_sites(rows=40)]
-    run = fedgeom.run(fedgeom.XCLP(bits=64, hamming="ot"), sites, holdout=0.25)
+    run = fedgeom.run(fedgeom.XCLP(hash_bits=64, hamming="ot"), sites, holdout=0.25)
     assert all((one.y != "").all() for one in run.test)
     assert run.evaluation.rows == sum(map(len, run.test)) > 10
     assert len(run.labels["site-1"]) == len(run.train[0])
@@ -137,7 +137,7 @@ def test_rare_classes_are_neither_learnt_nor_tested():
 
 @pytest.fixture(scope="module")
 def held() -> Rehearsal:
-    return Rehearsal(fedgeom.Moments(holdout=0.25), example_sites()).hold()
+    return Rehearsal(fedgeom.Moments(holdout=0.25), example_sites()).conduct()
 
 
 def stamped(question: SumEvaluation) -> SumEvaluation:
@@ -172,7 +172,7 @@ def test_asked_again_it_sends_the_same(held):
 
 
 def test_without_a_holdout_there_is_no_test(held):
-    bare = Rehearsal(fedgeom.Moments(), example_sites()).hold()
+    bare = Rehearsal(fedgeom.Moments(), example_sites()).conduct()
     assert SumEvaluation.kind not in {one.frame.kind for one in bare.exchanges}
     last = [one for one in bare.exchanges if one.site == "site-1"][-1]
     found = [one for one in held.exchanges if one.frame.kind == SumEvaluation.kind and one.site == "site-1"]

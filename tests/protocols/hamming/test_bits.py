@@ -13,7 +13,7 @@ from fedgeom.protocols.hamming import (
     open_shares,
     plain_distances,
 )
-from fedgeom.protocols.hamming.bits import Letter, read, write
+from fedgeom.protocols.hamming.bits import PairMessage, read, write
 from tests.protocols.hamming.words import flat
 from tests.tiers import examples
 
@@ -81,7 +81,7 @@ def test_only_zeros_and_ones_are_packed() -> None:
         PackedBits.of([0, 1])
 
 
-class _Example(Letter, frozen=True, tag="example"):
+class _Example(PairMessage, frozen=True, tag="example"):
     one: bytes
 
 

@@ -17,7 +17,7 @@ from fedgeom.protocols.hamming import (
     DEFAULT,
     PackedBits,
     Paillier,
-    Step,
+    PairTurn,
     Variant,
     converse,
     open_shares,
@@ -90,7 +90,7 @@ class Turn(NamedTuple):
     """One letter on its way, and how to take it."""
 
     letter: bytes
-    take: Callable[[bytes], Step]
+    take: Callable[[bytes], PairTurn]
 
 
 def turns(name: str) -> list[Turn]:
@@ -171,7 +171,7 @@ def test_numbers_modulo_a_power_of_two_have_no_bounds(fill: int) -> None:
 def test_a_flipped_bit_is_refused_or_harmless(name: str) -> None:
     """What is not refused leads to a wrong share at worst: of the right form, and no longer letter than usual."""
 
-    def form(step: Step) -> tuple[Any, ...]:
+    def form(step: PairTurn) -> tuple[Any, ...]:
         return step.state is None, len(step.letter or b""), None if step.share is None else np.shape(step.share)
 
     rng = np.random.default_rng(0)

@@ -15,14 +15,14 @@ from fedgeom.crypto.keys import Identity
 from fedgeom.data.sites import SiteData
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.errors import InputError, TooFewSitesError
-from fedgeom.federation.coordinator import Lost, Sites
+from fedgeom.federation.coordinator import Coordinator, Lost
 from fedgeom.federation.messages import decode, unpack
 from fedgeom.protocols.join.coordinator import Joined, invite
 from fedgeom.protocols.join.messages import Hello, Letters
 from tests.protocols.summing import ColumnSum, killer, make_sites, start
 
 
-def invited(sites: Sites, min_sites: int = 2) -> Joined:
+def invited(sites: Coordinator, min_sites: int = 2) -> Joined:
     return invite(sites, rounds=1, terms=ColumnSum().terms(), min_sites=min_sites)
 
 
@@ -102,7 +102,7 @@ def test_a_site_whose_key_the_others_would_refuse_is_left_out_by_name(known: boo
     roster = dict(engine.roster) | {"s0001": Identity.generate().public}
     if not known:
         del roster["s0001"]
-    sites = Sites(engine, run=os.urandom(32), method=ColumnSum.name, roster=roster)
+    sites = Coordinator(engine, run=os.urandom(32), method=ColumnSum.name, roster=roster)
     events: list[tuple[str, str]] = []
     sites.listeners.append(lambda event: events.append((event.site, event.state)))
     joined = invited(sites)

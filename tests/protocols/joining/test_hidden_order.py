@@ -14,8 +14,8 @@ from scipy.stats import binomtest, chisquare
 
 from fedgeom.crypto.keys import fingerprint
 from fedgeom.federation.messages import decode, unpack
-from fedgeom.protocols.join.messages import Letters, PublicKeys, cohort_seed, heralds_of, holder_numbers
-from fedgeom.protocols.join.site import JoiningMemory
+from fedgeom.protocols.join.messages import Letters, PublicKeys, cohort_seed, holder_numbers, seed_contributors
+from fedgeom.protocols.join.site import JoinMemory
 from fedgeom.protocols.secure_sum.messages import Confirmation, MaskedVector, UnmaskShares
 from tests.protocols.summing import Recorder, column_sum, joined, make_sites, record, remembered, start
 
@@ -33,7 +33,7 @@ class View:
     seen: tuple[tuple[str, bytes, bytes], ...]
     truth: tuple[str, ...]
     """The sites by block."""
-    memories: tuple[JoiningMemory, ...]
+    memories: tuple[JoinMemory, ...]
 
     def first(self, kind: type) -> dict[str, object]:
         """Return each site's first answer of a kind."""
@@ -71,7 +71,7 @@ def views(n: int) -> tuple[View, ...]:
     return tuple(found)
 
 
-def memories(recorder: Recorder) -> tuple[JoiningMemory, ...]:
+def memories(recorder: Recorder) -> tuple[JoinMemory, ...]:
     return tuple(remembered(recorder.engine, name).joining for name in recorder.names)
 
 
@@ -199,7 +199,7 @@ def test_all_letters_and_all_answers_of_a_step_have_the_same_length(n: int) -> N
 def test_with_many_sites_the_heralds_letters_differ_only_by_public_neighbourhood() -> None:
     sites, engine = start(make_sites(52))
     cohort = joined(sites).joined
-    heralds = set(heralds_of(list(cohort.numbers())))
+    heralds = set(seed_contributors(list(cohort.numbers())))
     lengths: dict[tuple[bool, bool], set[int]] = {}
     for recipient, mail in cohort.mail.items():
         for sender, letter in mail.items():

@@ -11,17 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedgeom.errors import DecodeError
-from fedgeom.federation.approval import hash_terms, job_terms
 from fedgeom.federation.messages import decode, encode
+from fedgeom.federation.policy import hash_terms, job_terms
 from fedgeom.protocols.join.messages import (
     HERALDS,
     MOST_ROUNDS,
     Hello,
     PublicKeys,
     cohort_seed,
-    heralds_of,
     holder_numbers,
     seal_of,
+    seed_contributors,
 )
 from tests.tiers import examples
 
@@ -123,5 +123,5 @@ def test_holders_are_numbered_from_one_and_the_cohort_decides() -> None:
 
 def test_everybody_is_a_herald_while_everybody_writes_to_everybody() -> None:
     few, many = [str(i) for i in range(40)], [str(i) for i in range(200)]
-    assert list(heralds_of(few)) == few
-    assert list(heralds_of(many)) == many[:HERALDS]
+    assert list(seed_contributors(few)) == few
+    assert list(seed_contributors(many)) == many[:HERALDS]

@@ -15,7 +15,7 @@ from fedgeom.crypto.masks import key_at, open_keys
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.errors import ProtocolError
 from fedgeom.federation.policy import Policy
-from fedgeom.protocols.join.messages import Letter, Letters, PublicKeys, Share, holder_numbers, lock_seal
+from fedgeom.protocols.join.messages import Letters, PublicKeys, SealedShares, Share, holder_numbers, lock_seal
 from fedgeom.protocols.secure_sum.messages import MaskedVector
 from tests.protocols.lying import ME, Lying, own_mask, replace
 from tests.protocols.summing import ColumnSum, make_sites
@@ -315,9 +315,9 @@ def traitors_letter(lie: Lying, content: Any) -> dict[str, bytes]:
     real = msgspec.msgpack.encode
     try:
         msgspec.msgpack.encode = lambda value, **options: (
-            content if isinstance(value, Letter) else real(value, **options)
+            content if isinstance(value, SealedShares) else real(value, **options)
         )
-        sealed = traitor.joining._seal(traitor.joining._agree([ME])[ME], ME, Letter())
+        sealed = traitor.joining._seal(traitor.joining._agree([ME])[ME], ME, SealedShares())
     finally:
         msgspec.msgpack.encode = real
     return mail_of(lie, s0001=sealed)
@@ -354,7 +354,7 @@ def test_a_herald_with_a_short_secret_is_refused() -> None:
     first = next(iter(holder_numbers(lie.keys, lie.seed)))
     victim = next(name for name in lie.names if name != first)
     traitor = lie.as_site(first)
-    short = Letter((GOOD_SHARE,) * 2, (GOOD_SHARE,) * 2, b"short")
+    short = SealedShares((GOOD_SHARE,) * 2, (GOOD_SHARE,) * 2, b"short")
     sealed = traitor.joining._seal(traitor.joining._agree([victim])[victim], victim, short)
     lie.refused(
         victim, lie.column(victim, letters=lie.mail[victim] | {first: sealed}), "no herald's secret arrived"

@@ -8,15 +8,15 @@ import pytest
 
 from fedgeom.crypto import shamir
 from fedgeom.crypto.masks import key_at, open_keys
-from fedgeom.protocols.join.site import JoiningMemory, make_pair_keys, write_letters
+from fedgeom.protocols.join.site import JoinMemory, make_pair_keys, write_letters
 
 NAMES = ("anna", "bert", "carl", "dora")
 NUMBERS = {name: at + 1 for at, name in enumerate(NAMES)}
 SUMS = 3
 
 
-def memory(me: str) -> JoiningMemory:
-    return JoiningMemory(
+def memory(me: str) -> JoinMemory:
+    return JoinMemory(
         peers=tuple(name for name in NAMES if name != me),
         mask_secrets=tuple(secrets.token_bytes(32) for _ in range(SUMS)),
         self_seeds=tuple(secrets.token_bytes(32) for _ in range(SUMS)),

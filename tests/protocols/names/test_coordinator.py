@@ -13,10 +13,10 @@ import fedgeom
 from fedgeom import FedAvg, Moments, SiteData
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.errors import InputError
-from fedgeom.federation.coordinator import Sites
+from fedgeom.federation.coordinator import Coordinator
 from fedgeom.federation.messages import Array
 from fedgeom.federation.policy import Policy
-from fedgeom.methods.moments.messages import SumMoments
+from fedgeom.methods.moments.messages import SumClassMoments
 from fedgeom.protocols.names import CountNames, HoldNames, KeepNames, OpenNames
 from fedgeom.testing import example_sites
 from tests.methods.coordinators import RUN, hold, overhear, refusals, stamped
@@ -76,23 +76,23 @@ def test_the_strictest_policy_holds_for_all() -> None:
     ):
         runner = engine.runners[name]
         runner.identity = dataclasses.replace(runner.identity, policy=policy)
-    model = Moments().conduct(Sites(engine, run=RUN, method="moments", roster=engine.roster))
+    model = Moments().conduct(Coordinator(engine, run=RUN, method="moments", roster=engine.roster))
     assert model.names == ("left", "right")
 
 
 @pytest.mark.parametrize("classes", [None, CLASSES])
 def test_training_leaves_out_the_rows_of_rare_classes(classes: tuple[str, ...] | None) -> None:
     data = spread_over(1, 40)
-    method = FedAvg(rounds=2, classes=classes)
+    method = FedAvg(n_rounds=2, classes=classes)
     found = fedgeom.run(method, data, policy=STRICT)
-    wanted = FedAvg(rounds=2).plain([site.take(site.y != "rare") for site in data]).model
+    wanted = FedAvg(n_rounds=2).plain([site.take(site.y != "rare") for site in data]).model
     assert found.model.to_bytes() == wanted.to_bytes()
     assert not found.lost
 
 
 def test_label_propagation_takes_rare_labels_for_none() -> None:
     data = spread_over(1, 40)
-    method = fedgeom.XCLP(graph="anchors", anchors=4, rounds=2, min_cell=2)
+    method = fedgeom.XCLP(graph="anchors", n_anchors=4, n_rounds=2, min_cell=2)
     found = fedgeom.run(method, data, policy=STRICT)
     assert found.model.classes == ("left", "right")
     assert set(found.local["site-1"]["labels"]) <= {"left", "right", ""}
@@ -107,7 +107,7 @@ def test_too_few_classes_are_said() -> None:
         fedgeom.run(Moments(), data, policy=STRICT)
     engine = EmbeddedEngine(Moments(), data, policy=STRICT)  # a coordinator that cannot look at the tables first
     with pytest.raises(InputError, match="1 labels are left: policies ask for at least 3 sites and 10 rows"):
-        Moments().conduct(Sites(engine, run=RUN, method="moments"))
+        Moments().conduct(Coordinator(engine, run=RUN, method="moments"))
 
 
 def false_counts(ask: Any) -> Any:
@@ -131,6 +131,6 @@ def test_lies_about_the_counts_are_refused(kind: Any, lie: Any, words: str) -> N
 
 def test_no_sum_of_a_rare_class_is_answered_whatever_the_question_says() -> None:
     (reason,) = refusals(
-        Moments(), spread_over(1, 40), SumMoments, lambda ask: stamped(ask, classes=CLASSES), policy=STRICT
+        Moments(), spread_over(1, 40), SumClassMoments, lambda ask: stamped(ask, classes=CLASSES), policy=STRICT
     )
     assert reason == "the question is about other classes than the sites agreed on"

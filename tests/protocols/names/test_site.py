@@ -14,7 +14,7 @@ from fedgeom.crypto.keys import fingerprint, seal
 from fedgeom.data.sites import SiteData
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.errors import ProtocolError, TooFewSitesError
-from fedgeom.federation.coordinator import Lost, Sites
+from fedgeom.federation.coordinator import Coordinator, Lost
 from fedgeom.federation.messages import encode, unpack
 from fedgeom.protocols.cohort import Cohort, join
 from fedgeom.protocols.names import PAGE, OpenNames, SealedNames, SealNames, Vocabulary, agree_on_names
@@ -26,7 +26,7 @@ from tests.protocols.summing import Interfere, Recorder, killer
 def start(data: list[SiteData], interfere: Interfere | None = None, min_sites: int = 2) -> tuple[Cohort, Recorder]:
     method = Naming(min_sites=min_sites)
     recorder = Recorder(EmbeddedEngine(method, data, interfere=interfere))
-    return join(Sites(recorder, run=os.urandom(32), method=method.name), method), recorder
+    return join(Coordinator(recorder, run=os.urandom(32), method=method.name), method), recorder
 
 
 def test_the_vocabulary_is_the_union_of_all_names() -> None:

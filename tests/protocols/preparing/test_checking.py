@@ -8,7 +8,7 @@ import pytest
 import fedgeom
 from fedgeom.errors import InputError
 from fedgeom.preparation import Impute, OneHot, Scale
-from fedgeom.protocols.preparing import check_no_text, raw_faults
+from fedgeom.protocols.preparation import check_no_text, raw_faults
 from tests.preparation.raw import clinical
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from fedgeom.federation.steps import Columns
-from fedgeom.protocols.preparing import COLUMNS, WORDS, left_out, warn_of
+from fedgeom.protocols.preparation import COLUMNS, WORDS, left_out, warn_of
 from tests.preparation.raw import clinical
 
 

@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 
 from fedgeom.federation.steps import Columns, SumKind
-from fedgeom.protocols.preparing import SUMS, JointColumns, hash_columns, hidden_order, slots_for
+from fedgeom.protocols.preparation import SUMS, JointColumns, hash_columns, hidden_order, slots_for
 
 
 def test_every_kind_of_sum_has_a_question_that_says_what_it_reveals():

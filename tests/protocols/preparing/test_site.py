@@ -8,9 +8,9 @@ import pytest
 import fedgeom
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.errors import ProtocolError
-from fedgeom.federation.coordinator import Sites
+from fedgeom.federation.coordinator import Coordinator
 from fedgeom.federation.messages import decode, unpack
-from fedgeom.protocols.preparing import KeepColumns, PrepareRows, SumMoments
+from fedgeom.protocols.preparation import KeepColumns, PrepareRows, SumMoments
 from fedgeom.testing.examples import example_sites
 from tests.federation.fuzzing import record
 from tests.preparation.raw import clinical
@@ -72,7 +72,7 @@ def test_categories_cannot_be_kept_without_their_counts(heard):
 
 def test_a_method_that_prepares_nothing_answers_no_question_of_it():
     engine = EmbeddedEngine(fedgeom.Moments(), example_sites())
-    sites = Sites(engine, run=bytes(32), method="moments", roster=engine.roster)
+    sites = Coordinator(engine, run=bytes(32), method="moments", roster=engine.roster)
     fedgeom.Moments().conduct(sites)
     site = engine.runners["site-1"].restore(bytes(32), engine.memories["site-1"])
     with pytest.raises(ProtocolError, match=r"nothing is prepared|agreed on yet"):

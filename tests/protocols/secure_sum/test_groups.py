@@ -24,7 +24,7 @@ NAMES = [f"s{at:02d}" for at in range(20)]
 
 
 def moments(**options: Any) -> fedgeom.Moments:
-    return fedgeom.Moments(aggregation=GroupMedian(groups=3, **options))
+    return fedgeom.Moments(aggregation=GroupMedian(n_groups=3, **options))
 
 
 def test_everybody_is_in_one_group_and_groups_are_alike_in_size() -> None:
@@ -153,7 +153,7 @@ def test_strict_sites_sum_no_group_without_one_that_was_in_a_sum_over_all() -> N
         left = tuple(one for one in question.alive if one != victim)
         return msgspec.structs.replace(question, alive=left, dropped=(victim,))
 
-    method = fedgeom.Moments(aggregation=GroupMedian(groups=4, drawn_by="seed"))
+    method = fedgeom.Moments(aggregation=GroupMedian(n_groups=4, drawn_by="seed"))
     liar: Any = Liar(method, example_sites(16), policy, change=change)
     liar.grouped = False
     liar.method.conduct(liar.talk)  # the other groups are summed, this one is not
@@ -180,6 +180,6 @@ def test_witnesses_help_with_no_sum_across_groups() -> None:
 def test_groups_are_arcs_of_the_ring_where_sites_are_many() -> None:
     rng, y = np.random.default_rng(0), np.repeat(["no", "yes"], 3)
     sites = [fedgeom.SiteData(f"s{at:02d}", 0.3 * rng.uniform(size=(6, 2)), y) for at in range(50)]
-    found = fedgeom.run(fedgeom.Moments(aggregation=GroupMedian(groups=5)), sites)
+    found = fedgeom.run(fedgeom.Moments(aggregation=GroupMedian(n_groups=5)), sites)
     assert not found.lost
     assert not found.warnings

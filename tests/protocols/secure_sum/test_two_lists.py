@@ -15,7 +15,7 @@ from fedgeom.crypto.masks import add_masks, key_at, lock, mask_key
 from fedgeom.crypto.neighbours import ring_order
 from fedgeom.federation.policy import Policy
 from fedgeom.protocols.join.messages import holder_numbers
-from fedgeom.protocols.join.site import Joining
+from fedgeom.protocols.join.site import JoinPart
 from fedgeom.protocols.secure_sum.messages import (
     Confirmation,
     MaskedVector,
@@ -94,7 +94,7 @@ class Caught(Lying):
         return np.array_equal(vector, rows[self.victim].astype(np.uint64))
 
 
-def as_the_policy_says(joining: Joining) -> int:
+def as_the_policy_says(joining: JoinPart) -> int:
     return joining.site.policy.holders_needed(1 + len(joining.memory.peers))
 
 
@@ -102,5 +102,5 @@ def as_the_policy_says(joining: Joining) -> int:
 def test_two_neighbourhoods_are_told_of_two_lists(raised: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """With just over half of the holders, as the policy says, the attack works; with two thirds it does not."""
     if not raised:
-        monkeypatch.setattr(Joining, "holders_needed", as_the_policy_says)
+        monkeypatch.setattr(JoinPart, "holders_needed", as_the_policy_says)
     assert Caught(threshold=0.51).steal(cut=13) is not raised

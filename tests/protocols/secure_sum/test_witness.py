@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fedgeom.errors import TooFewSitesError
-from fedgeom.federation.coordinator import Sites
+from fedgeom.federation.coordinator import Coordinator
 from fedgeom.federation.messages import decode, encode, pack, unpack
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.site import Site
@@ -94,7 +94,7 @@ def test_two_sites_are_too_few_to_hide_in() -> None:
 class Meddler:
     """Lets a test change what a lying coordinator asks of one site."""
 
-    def __init__(self, sites: Sites):
+    def __init__(self, sites: Coordinator):
         self.sites = sites
 
     def ask(self, name: str, question: object, expect: type) -> str:
@@ -102,7 +102,7 @@ class Meddler:
         return answers.missing.get(name, "")
 
 
-def seen_witness(sites: Sites, engine: object) -> Witness:
+def seen_witness(sites: Coordinator, engine: object) -> Witness:
     """Hold one honest partial sum and return the question that the witness s0007 got."""
     seen: list[Witness] = []
     deliver = engine.deliver  # type: ignore[attr-defined]

@@ -25,7 +25,8 @@ Answer = Callable[[bytes], bytes]
 
 HEADER = 8
 """The bytes before a frame that say how long it is; the next one says whether it is an answer."""
-ANSWERED, DIED = b"\x01", b"\x00"
+ANSWERED = b"\x01"
+DIED = b"\x00"
 CHUNK = 2**20
 
 
@@ -39,7 +40,8 @@ class AnswererGoneError(Exception):
 
 def serve(answer: Answer, *, fork: bool = sys.platform == "linux") -> None:
     """Answer the questions that come by standard input, one after another, until it ends."""
-    questions, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    questions = os.fdopen(os.dup(0), "rb")
+    answers = os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)  # whatever prints, prints to the log
     while (question := _read(questions)) is not None:
@@ -57,7 +59,8 @@ def _answer_in_fork(answer: Answer, question: bytes, line: IO[bytes]) -> bytes |
         os.close(near)
         run_and_exit(lambda: _write_all(far, answer(question)))
     os.close(far)
-    parts, done = [], False
+    parts = []
+    done = False
     try:
         while not done:
             ready, _, _ = select.select([near, line.fileno()], [], [])

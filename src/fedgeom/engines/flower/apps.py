@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from fedgeom.engines.flower.commands import JOB_SETTING, SITE_SETTING
-from fedgeom.engines.flower.engine import QUESTION, RECORD, Grid
+from fedgeom.engines.flower.engine import QUESTION, RECORD, FlowerGrid
 from fedgeom.engines.flower.nodes import INTRODUCE, introduce_message
 from fedgeom.errors import DecodeError, printable
 from fedgeom.version import __version__
@@ -96,7 +96,7 @@ def refuse_message(message: Message, reason: str) -> Message:
     return FlowerMessage(Error(REFUSED, reason), reply_to=message)
 
 
-def make_server_app(conduct: Callable[[str, Grid], None]) -> ServerApp:
+def make_server_app(conduct: Callable[[str, FlowerGrid], None]) -> ServerApp:
     """Return the ServerApp; ``conduct`` gets the job's name, from the run's settings, and the way to the nodes."""
     from flwr.serverapp import ServerApp  # optional, 2 s
 

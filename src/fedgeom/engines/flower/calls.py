@@ -26,7 +26,7 @@ UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True)
-class Called:
+class CallResult:
     """What came of a call."""
 
     code: int
@@ -41,13 +41,13 @@ def call(environment: Environment, command: list[str]) -> str:
     return done.stdout
 
 
-def call_together(environment: Environment, several: Sequence[list[str]]) -> list[Called]:
+def call_together(environment: Environment, several: Sequence[list[str]]) -> list[CallResult]:
     """Call Flower's own command line several times in one process: most of a call is importing Flower."""
     asked = json.dumps([command[1:] for command in several])
     program = [sys.executable, "-m", __name__]
     done = subprocess.run(program, env=dict(environment), input=asked, capture_output=True, text=True, check=False)
     try:
-        return [Called(*one) for one in json.loads(done.stdout.splitlines()[-1])]
+        return [CallResult(*one) for one in json.loads(done.stdout.splitlines()[-1])]
     except (IndexError, ValueError, TypeError) as error:
         raise InputError(f"Flower's command line could not be called: {done.stderr.strip()[-500:]}") from error
 

@@ -83,7 +83,8 @@ class Carrier:
 
     def __init__(self, hold: Callable[[], float]):
         self._hold = hold
-        self._came, self._going = Attachments(), dict[str, bytes]()
+        self._came = Attachments()
+        self._going = dict[str, bytes]()
         self.held = False
         """Whether the coordinator held the last poll, if there was nothing: the next one need not wait."""
 
@@ -101,14 +102,17 @@ class Carrier:
         if method == "AcquireTask":
             context.request.headers[HOLD] = f"{self._hold():g}"
         if method == "PullMessages":
-            self._came, self.held = Attachments(), False
+            self._came = Attachments()
+            self.held = False
             context.request.headers.update({HOLD: f"{self._hold():g}", TAKES: str(LARGEST)})
             response = call_next(context)
             if response.status_code == 200:
-                self._came, self.held = detach(response.content), HELD in response.headers
+                self._came = detach(response.content)
+                self.held = HELD in response.headers
             return response
         if method == "PushMessages" and self._going:
-            going, self._going = self._going, {}
+            going = self._going
+            self._going = {}
             return call_next(_with_parts(context, going))
         if method == "PullObject" and context.message.object_id in self._came.parts:
             from flwr.proto.message_pb2 import PullObjectResponse  # optional, 2 s
@@ -125,7 +129,8 @@ class WithCarrier:
     """Stands for one of Flower's HTTP client classes: its clients have a carrier in their chain."""
 
     def __init__(self, client: Any, carrier: Carrier):
-        self._client, self._carrier = client, carrier
+        self._client = client
+        self._carrier = carrier
 
     def from_server_address(self, *arguments: Any, interceptors: Iterable[Any] = (), **options: Any) -> Any:
         """Make a client; the carrier comes first, so that what signs a request signs the one that is sent."""

@@ -43,7 +43,7 @@ Place = tuple[int, str]
 """Where a site is: its node, and since when that node has been connected."""
 
 
-class Node(Protocol):
+class FlowerNode(Protocol):
     """What Flower tells of a node, as far as we use it."""
 
     node_id: int
@@ -52,10 +52,10 @@ class Node(Protocol):
     last_activated_at: str
 
 
-class Grid(Protocol):
+class FlowerGrid(Protocol):
     """What we use of Flower's grid, by which a ServerApp reaches the nodes."""
 
-    def get_nodes(self) -> Iterable[Node]:
+    def get_nodes(self) -> Iterable[FlowerNode]:
         """Return the nodes that Flower knows."""
 
     def push_messages(self, messages: Iterable[Any]) -> Iterable[str | None]:
@@ -87,7 +87,7 @@ class FlowerEngine:
 
     def __init__(
         self,
-        grid: Grid,
+        grid: FlowerGrid,
         nodes: Mapping[str, int],
         *,
         deadline: float,
@@ -97,9 +97,13 @@ class FlowerEngine:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ):
-        self._grid, self._nodes, self._deadline, self._poll = grid, dict(nodes), deadline, poll
+        self._grid = grid
+        self._nodes = dict(nodes)
+        self._deadline = deadline
+        self._poll = poll
         self._grace, self._look = grace, look or self._look_at_nodes
-        self._clock, self._sleep = clock, sleep
+        self._clock = clock
+        self._sleep = sleep
         self._question = 0
 
     @property
@@ -120,7 +124,8 @@ class FlowerEngine:
                 for name in [name for name, asked in waiting.items() if self._given_up(asked)]:
                     yield name, Lost(waiting.pop(name).trouble)
             sent = {message: name for name, asked in waiting.items() for message in asked.messages}
-            began, answered = self._clock(), False
+            began = self._clock()
+            answered = False
             for reply in self._grid.pull_messages(list(sent)) if sent else ():
                 message = reply.metadata.reply_to_message_id
                 name = sent.get(message, "")
@@ -141,7 +146,8 @@ class FlowerEngine:
 
     def _ask(self, requests: Mapping[str, bytes], waiting: Mapping[str, _Asked], until: float) -> None:
         """Put the question to all who have not got it, or who have been away since they got it."""
-        here, now = self._look(), self._clock()
+        here = self._look()
+        now = self._clock()
         new = []
         for name, asked in waiting.items():
             if name not in here:

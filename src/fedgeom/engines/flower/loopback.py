@@ -45,7 +45,9 @@ class LoopbackGrid:
         self, make_app: Callable[[], ClientApp], places: Mapping[int, str], keys: Mapping[int, bytes] | None = None
     ):
         """Take what makes a ClientApp, and for each node where its site is and, if anybody asks, its public key."""
-        self._make_app, self._places, self._keys = make_app, dict(places), dict(keys or {})
+        self._make_app = make_app
+        self._places = dict(places)
+        self._keys = dict(keys or {})
         self.contexts: dict[int, bytes] = {}
         """What Flower keeps of each node between two questions, encoded."""
         self._replies: dict[str, bytes] = {}
@@ -80,7 +82,8 @@ class LoopbackGrid:
         from flwr.proto.message_pb2 import Message as Encoded
 
         self._count += 1
-        node, number = message.metadata.dst_node_id, f"message {self._count}"
+        node = message.metadata.dst_node_id
+        number = f"message {self._count}"
         sent = serde.message_to_proto(message)
         sent.metadata.message_id = number
         arrived = serde.message_from_proto(Encoded.FromString(sent.SerializeToString()))
@@ -97,7 +100,8 @@ class LoopbackGrid:
 
         if node in self.contexts:
             return serde.context_from_proto(Encoded.FromString(self.contexts[node]))
-        state, place = RecordDict(), {SITE_SETTING: self._places[node]}
+        state = RecordDict()
+        place = {SITE_SETTING: self._places[node]}
         return Context(run_id=1, node_id=node, node_config={**place}, state=state, run_config={})
 
     def _keep(self, node: int, context: Context) -> None:

@@ -1,7 +1,7 @@
 """In front of Flower's HTTP interface: polls that find nothing are held until there is something, small parts of
 messages travel with them.
 
-Every request goes to Flower's own application first, which says who is who and what he may do. Only a poll that it
+Flower's own application authenticates and authorises every request first. Only a poll that it
 answered, with nothing, is held, and is put to it again when a message for it has come: who is not let in
 waits nowhere. Requests without our headers, such as those of Flower's own nodes, pass as they are.
 """
@@ -90,7 +90,7 @@ class WaitingRoom:
     def admit(self, caller: str, waiter: Waiter) -> bool:
         """Let a caller who has proved who he is wait; say whether there is room for him.
 
-        Who was in already has come again, over another line: the poll from before ends.
+        A new poll replaces the caller's previous one.
         """
         before = self._callers.get(caller)
         if before is waiter:
@@ -170,7 +170,8 @@ class MessageLayer:
     """Wraps Flower's web application; ``state`` returns what Flower knows of messages and their parts."""
 
     def __init__(self, app: Any, state: Callable[[], Any], *, room: WaitingRoom | None = None):
-        self._app, self._state = app, state
+        self._app = app
+        self._state = state
         self.room = WaitingRoom() if room is None else room
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -189,9 +190,12 @@ class MessageLayer:
             return
 
     async def _pull(self, service: Service | None, scope: Scope, receive: Receive, send: Send) -> None:
-        headers, body = _headers(scope), await _read(receive)
-        hold, takes = _number(headers, HOLD, LONGEST_HOLD), int(_number(headers, TAKES, LARGEST))
-        caller, topics = TASKS, [TASKS]
+        headers = _headers(scope)
+        body = await _read(receive)
+        hold = _number(headers, HOLD, LONGEST_HOLD)
+        takes = int(_number(headers, TAKES, LARGEST))
+        caller = TASKS
+        topics = [TASKS]
         if service is not None and hold:
             try:
                 caller, topics = service.awaited(body)
@@ -215,7 +219,8 @@ class MessageLayer:
         await _answer(send, reply)
 
     async def _push(self, service: Service, scope: Scope, receive: Receive, send: Send) -> None:
-        brings, body = TAKES in _headers(scope), await _read(receive)
+        brings = TAKES in _headers(scope)
+        body = await _read(receive)
         reply = await self._ask(scope, body, receive)
         if reply.status == 200:
             if brings:
@@ -225,7 +230,8 @@ class MessageLayer:
 
     async def _ask(self, scope: Scope, body: bytes, receive: Receive) -> Reply:
         """Put a request to Flower's application, and return what it answers."""
-        reply, given = Reply(), False
+        reply = Reply()
+        given = False
 
         async def replay() -> MutableMapping[str, Any]:
             nonlocal given
@@ -246,7 +252,8 @@ class MessageLayer:
 
     def _attach_parts(self, service: Service, data: bytes, takes: int) -> bytes:
         """Attach the parts of the messages in a response, as far as they are there and few enough bytes."""
-        response, state = _parse(service.pulls, data, "Response"), self._state()
+        response = _parse(service.pulls, data, "Response")
+        state = self._state()
         parts: dict[str, bytes] = {}
         received = []
         for message, tree in zip(response.messages_list, response.message_object_trees, strict=True):
@@ -265,8 +272,10 @@ class MessageLayer:
 
     def _store_parts(self, service: Service, body: bytes, data: bytes) -> bytes:
         """Store the parts that came with a message; return a response that no longer asks for them."""
-        request, response = _parse(service.pushes, body), _parse(service.pushes, data, "Response")
-        parts, state = detach(body).parts, self._state()
+        request = _parse(service.pushes, body)
+        response = _parse(service.pushes, data, "Response")
+        parts = detach(body).parts
+        state = self._state()
         run = request.messages_list[0].metadata.run_id
         missing = [
             name

@@ -36,7 +36,7 @@ POLITE_SECONDS = 5.0
 """How long the node may take to say goodbye to the coordinator; a thread that serves would keep it alive."""
 
 
-class Asked(msgspec.Struct, array_like=True):
+class NodeRequest(msgspec.Struct, array_like=True):
     """What the node hands over: a message's number and parts, and the context, as Flower encodes it."""
 
     number: str
@@ -44,7 +44,7 @@ class Asked(msgspec.Struct, array_like=True):
     context: bytes
 
 
-class Answered(msgspec.Struct, array_like=True):
+class NodeReply(msgspec.Struct, array_like=True):
     """What comes back: the reply and the context, as Flower encodes them."""
 
     reply: bytes
@@ -55,7 +55,8 @@ class NodeAnswers:
     """Answers what the node has fetched, and lets the parts of the answer travel with it."""
 
     def __init__(self, ask: Callable[[bytes], bytes], carrier: Carrier):
-        self._ask, self._carrier = ask, carrier
+        self._ask = ask
+        self._carrier = carrier
 
     def before(self, push: Callable[..., None], insert: Callable[..., None]) -> Callable[..., None]:
         """Return what stands for Flower's function that waits for replies and pushes them.
@@ -83,13 +84,14 @@ class NodeAnswers:
         from flwr.common import serde
         from flwr.proto import message_pb2 as wire
 
-        number, series = message.metadata.message_id, state.get_run(message.metadata.run_id).series_id
+        number = message.metadata.message_id
+        series = state.get_run(message.metadata.run_id).series_id
         state.record_message_processing_start(number)
         parts = {name: store.get(name) for name in names_in(store.get_object_tree(number))}
         context = serde.context_to_proto(state.get_run_series_context(series)).SerializeToString()
         store.delete(number)
         try:
-            data = self._ask(msgspec.msgpack.encode(Asked(number, parts, context)))
+            data = self._ask(msgspec.msgpack.encode(NodeRequest(number, parts, context)))
         except AnswererDiedError as error:
             print(DIED, file=sys.stderr, flush=True)
             return FlowerMessage(Error(CRASHED, str(error)), reply_to=message)
@@ -97,20 +99,20 @@ class NodeAnswers:
             leave()
         finally:
             state.record_message_processing_end(number)
-        answered = msgspec.msgpack.decode(data, type=Answered)
+        answered = msgspec.msgpack.decode(data, type=NodeReply)
         state.set_run_series_context(series, serde.context_from_proto(wire.Context.FromString(answered.context)))
         return serde.message_from_proto(wire.Message.FromString(answered.reply))
 
 
 def answer_with(app: ClientApp) -> Callable[[bytes], bytes]:
-    """Return the function that answers, in the process that does: from `Asked` to `Answered`, both encoded."""
+    """Return the function that answers, in the process that does: from `NodeRequest` to `NodeReply`, both encoded."""
 
     def answer(data: bytes) -> bytes:
         from flwr.common import serde  # optional, 2 s
         from flwr.proto import message_pb2 as wire
         from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents
 
-        asked = msgspec.msgpack.decode(data, type=Asked)
+        asked = msgspec.msgpack.decode(data, type=NodeRequest)
         message: Any = inflate_object_from_contents(asked.number, asked.parts)
         message.metadata.__dict__["_message_id"] = asked.number  # its own hash, which it cannot contain
         context = serde.context_from_proto(wire.Context.FromString(asked.context))
@@ -119,7 +121,7 @@ def answer_with(app: ClientApp) -> Callable[[bytes], bytes]:
         except Exception:  # a kind of message that is not ours
             log.error("the message could not be answered\n%s", printable(traceback.format_exc(), lines=True))
             reply = refuse_message(message, FAILED)
-        answered = Answered(
+        answered = NodeReply(
             serde.message_to_proto(reply).SerializeToString(), serde.context_to_proto(context).SerializeToString()
         )
         return msgspec.msgpack.encode(answered)

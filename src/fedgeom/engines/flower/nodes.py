@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from cryptography.hazmat.primitives import serialization
 
 from fedgeom.crypto.keys import Identity, verify
-from fedgeom.engines.flower.engine import Grid, Node, Place
+from fedgeom.engines.flower.engine import FlowerGrid, FlowerNode, Place
 from fedgeom.errors import ProtocolError, TooFewSitesError
 from fedgeom.federation.coordinator import Event
 
@@ -33,7 +33,7 @@ Introduce = Callable[[bytes], tuple[str, bytes]]
 
 
 def ask_names(
-    grid: Grid,
+    grid: FlowerGrid,
     nodes: Collection[int],
     roster: Mapping[str, bytes],
     *,
@@ -77,7 +77,8 @@ def read_introduction(reply: Message, number: bytes, roster: Mapping[str, bytes]
     if reply.has_error() or RECORD not in reply.content.config_records:
         return None
     record = reply.content.config_records[RECORD]
-    name, signature = record.get("name"), record.get("signature")
+    name = record.get("name")
+    signature = record.get("signature")
     if not isinstance(name, str) or not isinstance(signature, bytes) or name not in roster:
         return None
     try:
@@ -105,7 +106,7 @@ def introduce_message(message: Message, introduce: Introduce) -> Message:
     return FlowerMessage(content=RecordDict({RECORD: content}), reply_to=message)
 
 
-NamesOf = Callable[[Sequence[Node]], Mapping[int, str]]
+NamesOf = Callable[[Sequence[FlowerNode]], Mapping[int, str]]
 """From Flower's nodes to the names of the sites they are, by the node's number; strangers are left out."""
 
 ONLINE = ("online", "")
@@ -128,12 +129,14 @@ def names_by_key(keys: Mapping[str, str]) -> NamesOf:
 class Introductions:
     """Names nodes by asking them, each a few times at most; for insecure federations."""
 
-    def __init__(self, grid: Grid, roster: Mapping[str, bytes], *, times: int = 3):
-        self._grid, self._roster, self._times = grid, roster, times
+    def __init__(self, grid: FlowerGrid, roster: Mapping[str, bytes], *, times: int = 3):
+        self._grid = grid
+        self._roster = roster
+        self._times = times
         self._known: dict[int, str] = {}
         self._asked: dict[int, int] = {}
 
-    def __call__(self, nodes: Sequence[Node]) -> Mapping[int, str]:
+    def __call__(self, nodes: Sequence[FlowerNode]) -> Mapping[int, str]:
         """Return the names of those nodes that could prove them."""
         new = [
             node.node_id
@@ -146,7 +149,7 @@ class Introductions:
         return self._known
 
 
-def connected(grid: Grid, names_of: NamesOf) -> dict[str, Place]:
+def connected(grid: FlowerGrid, names_of: NamesOf) -> dict[str, Place]:
     """Return the admitted sites that are connected now."""
     nodes = [node for node in grid.get_nodes() if node.status in ONLINE]
     names = names_of(nodes)
@@ -154,7 +157,7 @@ def connected(grid: Grid, names_of: NamesOf) -> dict[str, Place]:
 
 
 def gather(
-    grid: Grid,
+    grid: FlowerGrid,
     names_of: NamesOf,
     sites: Collection[str],
     *,

@@ -114,7 +114,8 @@ def number_or_nothing(value: Any) -> str:
 
 
 SERVERAPP = "flwr.superlink.runtime.run_serverapp"
-NODE, GRID = "flwr.supernode.start_client_internal", "flwr.superlink.grid.http_grid"
+NODE = "flwr.supernode.start_client_internal"
+GRID = "flwr.superlink.grid.http_grid"
 TASK = "flwr.supercore.task_identity"
 NO_FOREIGN_CODE = "Flower ships an app's code to every node; a stranger's must neither be unpacked nor run"
 STOPS = "the program stops"

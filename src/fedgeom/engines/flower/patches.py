@@ -53,7 +53,8 @@ def may_pass(scope: Scope) -> bool:
     """Say whether a request may go on: it is for the fleet, or it comes from this machine."""
     if scope["type"] == "http" and str(scope.get("path", "")).startswith(FLEET):
         return True
-    client, server = scope.get("client"), scope.get("server")
+    client = scope.get("client")
+    server = scope.get("server")
     if not client:
         return False
     # Programs here that use the machine's own address come from that address too.
@@ -77,7 +78,8 @@ class DirectLayer:
     """Does for whole answers what Starlette's ``BaseHTTPMiddleware`` does for all."""
 
     def __init__(self, app: Any, dispatch: Callable[[Any, Any], Awaitable[Any]]):
-        self._app, self._dispatch = app, dispatch
+        self._app = app
+        self._dispatch = dispatch
 
     async def __call__(self, scope: Any, receive: ReceiveMessage, send: Any) -> None:
         """Pass a request through the layer."""
@@ -181,7 +183,8 @@ def full_name(function: Any) -> str:
     return f"{getattr(function, '__module__', '')}.{name}"
 
 
-FLEET_PREFIX, RUNTIME = "/v1/fleet/", "/v1/runtime/"
+FLEET_PREFIX = "/v1/fleet/"
+RUNTIME = "/v1/runtime/"
 NOT_FOR: dict[str, tuple[str, ...]] = {
     "ControlSensitiveResponseMiddleware": (FLEET_PREFIX, RUNTIME),
     "ControlAuthenticationMiddleware": (FLEET_PREFIX, RUNTIME),
@@ -211,7 +214,9 @@ class ShortWay:
     """Stands for a layer: what does not concern it goes past it."""
 
     def __init__(self, app: Any, make: Callable[[Any], Any], past: tuple[str, ...]):
-        self._app, self._layer, self._past = app, make(app), past
+        self._app = app
+        self._layer = make(app)
+        self._past = past
         self._direct = DirectLayer(app, self._layer.dispatch_func) if _of_flower(self._layer) else self._layer
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -327,7 +332,7 @@ def shorten_requests() -> bool:
 
 
 def look_up_at_once() -> bool:
-    """Let what only has to be returned be returned without a thread; say whether that can be done."""
+    """Run trivial dependencies of FastAPI without a thread; return whether this can be done."""
     return replace(flower.LINK_THREADS, by=at_once_if_quick)
 
 

@@ -1,7 +1,6 @@
 """A database for MLflow: ``mlflow ui --backend-store-uri sqlite:///runs/study-1/mlflow/mlflow.db``.
 
-MLflow tells its makers what it is used for unless it is told not to. It is told so here; and the
-store is always a file, whatever tracking server the surroundings name.
+MLflow's telemetry is turned off. The store is always a file, whatever tracking server the environment names.
 """
 
 from __future__ import annotations

@@ -111,7 +111,8 @@ def move(sums: Floats, counts: ArrayLike, A: int, seed: bytes) -> Floats:
     halves lie on either side of the old anchor, in a random direction (from the seed) of the space that the anchors
     span.
     """
-    anchors, n = unit_rows(sums), np.asarray(counts, np.float64)
+    anchors = unit_rows(sums)
+    n = np.asarray(counts, np.float64)
     missing = min(A - len(anchors), len(anchors))
     if missing <= 0:
         return anchors
@@ -162,7 +163,8 @@ def codes(X: ArrayLike, anchors: Floats, m: int = 3, *, power: int = 16) -> sp.c
     """
     if m < 1 or power < 1:
         raise InputError(f"m={m}, power={power} given; wanted positive numbers")
-    rows, m = unit_rows(X), min(m, len(anchors))
+    rows = unit_rows(X)
+    m = min(m, len(anchors))
     parts = []
     for first in range(0, len(rows), _ROWS):
         cosine = rows[first : first + _ROWS] @ anchors.T
@@ -199,7 +201,8 @@ def anchor_scores(ZtZ: ArrayLike, ZtY: ArrayLike, alpha: float) -> Floats:
     """
     if not 0.0 < alpha < 1.0:
         raise InputError(f"alpha={alpha!r} given; wanted a number between 0 and 1")
-    gram, labels = _gram(ZtZ), np.asarray(ZtY, np.float64)
+    gram = _gram(ZtZ)
+    labels = np.asarray(ZtY, np.float64)
     if labels.ndim != 2 or len(labels) != len(gram):
         raise InputError(f"ZᵀY has shape {labels.shape}; wanted one row for each of {len(gram)} anchors")
     total = gram.sum(axis=1)

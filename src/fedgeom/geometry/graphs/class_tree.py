@@ -122,7 +122,9 @@ class ClassTree:
                 node = below[node][0]
             return node
 
-        order, parents, at = [joins(root)], [-1], 0
+        order = [joins(root)]
+        parents = [-1]
+        at = 0
         while at < len(order):
             for child in below.get(order[at], []):
                 order.append(joins(child) if joining_only else child)
@@ -176,7 +178,8 @@ class ClassTree:
         chances = self.roll_up(probabilities)
         at = np.zeros(len(chances), np.int64)
         for node in range(len(self.nodes)):  # parents come before their children
-            below, here = self.children(node), np.flatnonzero(at == node)
+            below = self.children(node)
+            here = np.flatnonzero(at == node)
             if not len(below) or not len(here):
                 continue
             likelier = below[chances[np.ix_(here, below)].argmax(axis=1)]
@@ -248,10 +251,12 @@ def tree_error(confusion: ArrayLike, distances: ArrayLike) -> tuple[float, float
     confusion (classes, classes): rows by true and by predicted class, as sites' sums give it. Without mistakes the
     second is 0.
     """
-    counts, apart = np.asarray(confusion, np.float64), np.asarray(distances, np.float64)
+    counts = np.asarray(confusion, np.float64)
+    apart = np.asarray(distances, np.float64)
     if counts.shape != apart.shape or counts.ndim != 2 or not counts.sum() > 0:
         raise InputError(f"a confusion matrix of shape {counts.shape} given; wanted some rows, {apart.shape}")
-    total, wrong = float((counts * apart).sum()), float(counts.sum() - np.trace(counts))
+    total = float((counts * apart).sum())
+    wrong = float(counts.sum() - np.trace(counts))
     return total / float(counts.sum()), total / wrong if wrong else 0.0
 
 

@@ -39,10 +39,12 @@ class Neighbours:
 
     def add(self, first_row: int, first_column: int, similarity: ArrayLike) -> None:
         """Take in the block whose first entry is at (first_row, first_column), and its transpose."""
-        block, n = np.asarray(similarity, np.float64), len(self.column)
+        block = np.asarray(similarity, np.float64)
+        n = len(self.column)
         if block.ndim != 2:
             raise InputError(f"a block of shape {block.shape} was given; wanted rows and columns")
-        last_row, last_column = first_row + block.shape[0], first_column + block.shape[1]
+        last_row = first_row + block.shape[0]
+        last_column = first_column + block.shape[1]
         if min(first_row, first_column) < 0 or max(last_row, last_column) > n:
             raise InputError(
                 f"a block at rows {first_row}…{last_row}, columns {first_column}…{last_column} was given; the "
@@ -147,12 +149,15 @@ def _best(block: Floats, k: int, *, nobody: int) -> tuple[Floats, NDArray[np.int
     m, width = block.shape
     if np.isnan(block).any():
         raise InputError("similarities have missing values (NaN); leave the pair's block out instead")
-    value, column = np.full((m, k), -np.inf), np.full((m, k), nobody, np.int64)
+    value = np.full((m, k), -np.inf)
+    column = np.full((m, k), nobody, np.int64)
     least = np.partition(block, width - k, axis=1)[:, width - k] if width > k else block.min(axis=1)
     row, at = np.nonzero(block >= least[:, None])  # at least k of each row; more where the k-th is tied
     found = block[row, at]
     order = np.lexsort((at, -found, row))
-    row, at, found = row[order], at[order], found[order]
+    row = row[order]
+    at = at[order]
+    found = found[order]
     rank = np.arange(len(row)) - np.searchsorted(row, np.arange(m))[row]
     kept = rank < k
     value[row[kept], rank[kept]], column[row[kept], rank[kept]] = found[kept], at[kept]

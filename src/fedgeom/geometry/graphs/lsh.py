@@ -87,7 +87,8 @@ def hamming(A: ArrayLike, B: ArrayLike, L: int) -> NDArray[Any]:
 
     h = (L - ⟨a, b⟩)/2 for bits written as ±1: a product of float32 matrices, exact as long as L < 2^24.
     """
-    left, right = _packed(A, L, "A"), _packed(B, L, "B")
+    left = _packed(A, L, "A")
+    right = _packed(B, L, "B")
     out = np.empty((len(left), len(right)), np.uint16 if L <= 65535 else np.uint32)
     for j in range(0, len(right), _PAIRS):
         turned = _signs(right[j : j + _PAIRS], L).T

@@ -79,8 +79,11 @@ class _Solve:
 
     def __init__(self, Wn: sp.csr_array, alpha: float, tol: float, columns: int, solver: Solver):
         n = Wn.shape[0]
-        self.columns, self.width = columns, max(1, min(columns, _BLOCK_BYTES // (8 * n)))
-        self.W, self.alpha, self.tol = Wn, alpha, tol
+        self.columns = columns
+        self.width = max(1, min(columns, _BLOCK_BYTES // (8 * n)))
+        self.W = Wn
+        self.alpha = alpha
+        self.tol = tol
         if solver not in ("auto", "cg", "lu"):
             raise InputError(f'solver={solver!r} is unknown; wanted "auto", "cg" or "lu"')
         self.factor = None
@@ -102,8 +105,10 @@ class _Solve:
         # ‖x - x*‖ ≤ ‖(Id - αW)⁻¹‖·‖r‖ ≤ ‖r‖/(1-α), so this residual is enough for an error of tol·‖b‖.
         wanted = (max(self.tol * (1 - self.alpha), 1e-15) * np.linalg.norm(b, axis=0)) ** 2
         at = np.flatnonzero(np.einsum("ij,ij->j", b, b) > 0)
-        x, r = np.zeros((len(b), len(at))), b[:, at].copy()
-        p, rho = r.copy(), np.einsum("ij,ij->j", r, r)
+        x = np.zeros((len(b), len(at)))
+        r = b[:, at].copy()
+        p = r.copy()
+        rho = np.einsum("ij,ij->j", r, r)
         for _ in range(_STEPS):
             if not at.size:
                 break
@@ -124,7 +129,8 @@ class _Solve:
             if done.all() or 4 * int(done.sum()) >= done.size:
                 out[:, at[done]] = x[:, done]
                 going = ~done
-                at, rho = at[going], rho[going]
+                at = at[going]
+                rho = rho[going]
                 x, r, p = (np.ascontiguousarray(part[:, going]) for part in (x, r, p))
         else:
             raise InputError(f"conjugate gradients did not reach {self.tol} in {_STEPS} steps; is W normalised?")

@@ -107,7 +107,8 @@ def _qhull(points: Floats):  # type: ignore[no-untyped-def]
     """
     from scipy.spatial import ConvexHull  # slow to import
 
-    low, high = points.min(axis=0), points.max(axis=0)
+    low = points.min(axis=0)
+    high = points.max(axis=0)
     stretched = (points - 0.5 * (low + high)) / np.where(high > low, high - low, 1.0)
     spread = np.linalg.eigvalsh(stretched.T @ stretched)
     if spread[0] < 1e-6 * spread[-1]:
@@ -147,8 +148,10 @@ def _corners(ring: Floats) -> list[int]:
     stack = [0]
     for i in [*range(1, len(xs)), 0]:
         while len(stack) > 1:
-            a, b = stack[-2], stack[-1]
-            x, y = xs[i] - xs[a], ys[i] - ys[a]
+            a = stack[-2]
+            b = stack[-1]
+            x = xs[i] - xs[a]
+            y = ys[i] - ys[a]
             if (xs[b] - xs[a]) * y - (ys[b] - ys[a]) * x > ROUNDING * (abs(x) + abs(y)):
                 break
             stack.pop()
@@ -211,7 +214,8 @@ def _not_inside(points: Floats, c: float) -> Indices:
     except QhullError:  # the sample is flat; the whole set decides
         return np.arange(n, dtype=np.intp)
     ring = np.roll(ring, -int(np.lexsort(ring.T[::-1])[0]), axis=0)
-    low, high = ring.min(axis=0), ring.max(axis=0)
+    low = ring.min(axis=0)
+    high = ring.max(axis=0)
     columns = min(max(n // 4, 1024), 1 << 16)
     turn = int(np.lexsort(ring.T[::-1])[-1])
     nodes = np.linspace(low[0], high[0], columns + 1)
@@ -293,7 +297,9 @@ def graham_scan(points: ArrayLike, *, c: float = 1.0) -> Indices:
     stack = [b]  # line 8
     for j in _by_angle(X, b, D[b != D], tangent, c):  # lines 5 to 7 and 9
         while len(stack) > 1:  # line 10
-            x, t, z = X[stack[-2]], X[stack[-1]], X[j]
+            x = X[stack[-2]]
+            t = X[stack[-1]]
+            z = X[j]
             if _ccw(x, t, z, c) > _angle_error(x, t, c) + _angle_error(x, z, c):
                 break
             stack.pop()  # line 11
@@ -321,8 +327,10 @@ def _by_angle(X: Floats, b: int, others: Indices, tangent: Floats, c: float) -> 
 
 def _ccw(x: Floats, t: Floats, z: Floats, c: float) -> float:
     """Return the sine of the turn from t to z as seen from x: positive for a left turn (Algorithm 2)."""
-    to_t, to_z = log_map(x, t, c=c), log_map(x, z, c=c)
-    u1, u2 = to_t / np.linalg.norm(to_t), to_z / np.linalg.norm(to_z)
+    to_t = log_map(x, t, c=c)
+    to_z = log_map(x, z, c=c)
+    u1 = to_t / np.linalg.norm(to_t)
+    u2 = to_z / np.linalg.norm(to_z)
     return float(u1[0] * u2[1] - u1[1] * u2[0])
 
 

@@ -59,7 +59,8 @@ def procrustes(
     the best one about the centroids, which need not be the best of all isometries.
     """
     c = check_curvature(c)
-    left, right = check_points(X, c=c, name="X"), check_points(Y, c=c, name="Y")
+    left = check_points(X, c=c, name="X")
+    right = check_points(Y, c=c, name="Y")
     if left.shape != right.shape or not len(left):
         raise InputError(
             f"X has shape {left.shape} and Y {right.shape}; wanted the same points twice, one or more"
@@ -91,7 +92,8 @@ def sgd_step(tangents: ArrayLike, gradient: ArrayLike, rate: float) -> Floats:
     ``gradient`` is that of f(exp_o(v)) in v, as differentiation gives it, so ∇f(p) has to be had from it first: across
     v the map exp_o stretches by tanh(r)/r, along v by 1 − tanh²(r) = 1 − ‖p‖², with r = ‖v‖. All are (…, d), f8.
     """
-    v, slope = np.asarray(tangents, np.float64), np.asarray(gradient, np.float64)
+    v = np.asarray(tangents, np.float64)
+    slope = np.asarray(gradient, np.float64)
     r = np.linalg.norm(v, axis=-1, keepdims=True)
     unit = v / np.where(r == 0.0, 1.0, r)
     p = poincare.exp0(v)

@@ -40,7 +40,9 @@ def _square(x: Floats) -> Floats:
     """Return ‖x‖² with the last axis kept, so that it broadcasts against points."""
     if x.shape[-1] != 2:
         return np.asarray(np.sum(x * x, axis=-1, keepdims=True))
-    first, second = x[..., :1], x[..., 1:]  # row by row takes eight times as long
+    # row by row takes eight times as long
+    first = x[..., :1]
+    second = x[..., 1:]
     return np.asarray(first * first + second * second)
 
 
@@ -69,7 +71,8 @@ def mobius_add(x: ArrayLike, y: ArrayLike, *, c: float = 1.0) -> Floats:
     Laws: (-x) ⊕ (x ⊕ y) = y, 0 ⊕ x = x ⊕ 0 = x, and y ↦ x ⊕ y is an isometry. Eq. 3 is evaluated as
     (a(x)(x + y) + c‖x + y‖² x) / (c‖x + y‖² + a(x) a(y)).
     """
-    x, y = _array(x), _array(y)
+    x = _array(x)
+    y = _array(y)
     total = x + y
     square = c * _square(total)
     gap = _gap(x, c)
@@ -87,7 +90,8 @@ def exp_map(p: ArrayLike, v: ArrayLike, *, c: float = 1.0) -> Floats:
     where the walk appears only in E. What no formula can undo: a rounding error in the direction of v grows
     like exp(walk), so that float64 tangent vectors do not resolve where walks beyond √c d ≈ 36 end.
     """
-    p, v = _array(p), _array(v)
+    p = _array(p)
+    v = _array(v)
     root = math.sqrt(c)
     norm = np.sqrt(_square(v))
     still = norm == 0.0
@@ -110,8 +114,10 @@ def log_map(p: ArrayLike, x: ArrayLike, *, c: float = 1.0) -> Floats:
     Its Euclidean norm is d(p, x)(1 - c‖p‖²)/2, its direction that of (-p) ⊕ x. The artanh of Eq. 1 is taken
     as the asinh that gives the distance.
     """
-    p, x = _array(p), _array(x)
-    gap, step = _gap(p, c), x - p
+    p = _array(p)
+    x = _array(x)
+    gap = _gap(p, c)
+    step = x - p
     square = c * _square(step)
     ahead = gap * step - square * p
     norm = np.sqrt(_square(ahead))
@@ -155,7 +161,8 @@ def pairwise_sinh_half(X: ArrayLike, Y: ArrayLike, *, c: float = 1.0) -> Floats:
     Differences are formed coordinate by coordinate, in blocks of rows: ‖x‖² + ‖y‖² - 2⟨x, y⟩ would be faster
     and would call near neighbours equal. Besides the result it needs a few megabytes.
     """
-    X, Y = _array(X), _array(Y)
+    X = _array(X)
+    Y = _array(Y)
     result = np.zeros((X.shape[0], Y.shape[0]))
     left = 1.0 / np.sqrt(_gap(X, c))
     right = math.sqrt(c) / np.sqrt(_gap(Y, c)[:, 0])
@@ -180,7 +187,8 @@ def geodesic(x: ArrayLike, y: ArrayLike, t: ArrayLike, *, c: float = 1.0) -> Flo
     hyperboloid the answer is (sinh((1 - t)δ) X + sinh(tδ) Y)/sinh δ with δ = √c d(x, y), a sum in which
     nothing cancels, so that both ends are met exactly and the order of x and y does not matter.
     """
-    x, y = _array(x), _array(y)
+    x = _array(x)
+    y = _array(y)
     share = _array(t)[..., None]
     delta = 2.0 * np.arcsinh(_sinh_half(x, y, c))
     close = delta < 1e-9  # sinh(tδ)/sinh δ is t to the last digit
@@ -192,7 +200,8 @@ def geodesic(x: ArrayLike, y: ArrayLike, t: ArrayLike, *, c: float = 1.0) -> Flo
 
 def midpoint(x: ArrayLike, y: ArrayLike, *, c: float = 1.0) -> Floats:
     """Return the geodesic midpoint, the point halfway between x and y."""
-    x, y = _array(x), _array(y)
+    x = _array(x)
+    y = _array(y)
     half = np.ones(1)
     sinh_half = _sinh_half(x, y, c)
     return _combine(x, y, half, half, 2.0 * np.hypot(1.0, sinh_half), c)
@@ -200,7 +209,8 @@ def midpoint(x: ArrayLike, y: ArrayLike, *, c: float = 1.0) -> Floats:
 
 def _combine(x: Floats, y: Floats, near: Floats, far: Floats, norm: Floats | float, c: float) -> Floats:
     """Map (near X + far Y)/norm from the hyperboloid to the ball, given its Lorentz norm."""
-    gap_x, gap_y = _gap(x, c), _gap(y, c)
+    gap_x = _gap(x, c)
+    gap_y = _gap(y, c)
     time = near * (2.0 / gap_x - 1.0) + far * (2.0 / gap_y - 1.0)
     space = (2.0 * near / gap_x) * x + (2.0 * far / gap_y) * y
     return _inside(space / (norm + time), c)
@@ -277,7 +287,9 @@ def hyperplane_distance(x: ArrayLike, p: ArrayLike, w: ArrayLike, *, c: float = 
     It is asinh(2√c⟨z, w⟩ / ((1 - c‖z‖²)‖w‖))/√c with z = (-p) ⊕ x, and positive on the side of w. The
     denominator of z cancels, so that it is never formed.
     """
-    x, p, w = _array(x), _array(p), _array(w)
+    x = _array(x)
+    p = _array(p)
+    w = _array(w)
     norm = np.sqrt(_square(w))
     if np.any(norm == 0.0):
         raise InputError("w is the zero vector, but a hyperplane needs a normal direction; pass a nonzero w.")

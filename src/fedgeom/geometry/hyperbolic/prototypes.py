@@ -65,14 +65,17 @@ def closed_form(count: int, dim: int) -> Floats | None:
     if count > 2 * dim:
         return None
     W = np.zeros((count, dim))
-    row, column, blocks = 0, 0, max(1, count - dim)
+    row = 0
+    column = 0
+    blocks = max(1, count - dim)
     for block in range(blocks):
         size = count // blocks + (block < count % blocks)
         if size == 1:  # a single class: any direction is as good
             W[row, column] = 1.0
         else:
             W[row : row + size, column : column + size - 1] = helmert(size).T * math.sqrt(size / (size - 1))
-        row, column = row + size, column + size - 1
+        row = row + size
+        column = column + size - 1
     return W
 
 
@@ -119,7 +122,8 @@ def distances(points: ArrayLike, prototypes: ArrayLike) -> Floats:
     for s → 1. The difference of two of them, which is all that a triplet or a softmax looks at, is the limit of the
     difference of the distances; a mean distance to the own prototype has no such limit, and b_w is not bounded below.
     """
-    points, prototypes = np.asarray(points, np.float64), np.asarray(prototypes, np.float64)
+    points = np.asarray(points, np.float64)
+    prototypes = np.asarray(prototypes, np.float64)
     ideal = is_ideal(prototypes)
     if not ideal.any():
         return poincare.pairwise_distance(points, prototypes)
@@ -246,7 +250,8 @@ def tree_prototypes(tree: ClassTree, dim: int, slope: float, *, rng: np.random.G
         return embed_tree(tree, dim, edge, rng=rng)[tree.classes]
 
     # The outermost class has the depth as its distance at most, and grows with the edge.
-    low, high = 0.0, FARTHEST / max(int(tree.depths.max()), 1)
+    low = 0.0
+    high = FARTHEST / max(int(tree.depths.max()), 1)
     for _ in range(60):
         middle = (low + high) / 2
         if np.linalg.norm(placed(middle), axis=1).max() < slope:

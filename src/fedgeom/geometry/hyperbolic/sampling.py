@@ -86,7 +86,8 @@ def labelled_disc(
         reference = reference_norm * np.array([math.cos(place), math.sin(place)])
         normal = np.array([math.cos(direction), math.sin(direction)])
         offset = hyperplane_distance(points, reference, normal, c=c)
-        positive, negative = offset > margin, offset < -margin
+        positive = offset > margin
+        negative = offset < -margin
         if min(int(positive.sum()), int(negative.sum())) >= _MIN_SHARE * n:
             kept = positive | negative
             labels = np.where(positive[kept], 1, -1).astype(np.int64)

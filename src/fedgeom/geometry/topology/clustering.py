@@ -92,13 +92,16 @@ def silhouette(distances: ArrayLike, labels: ArrayLike) -> float:
 
     A site alone in its cluster counts 0, as does a site with a = b = 0; with a single cluster the value is 0.
     """
-    D, at = _check_distances(distances), np.asarray(labels, np.int64)
+    D = _check_distances(distances)
+    at = np.asarray(labels, np.int64)
     numbers = np.unique(at)
     if len(numbers) < 2:
         return 0.0
     member = (at[:, None] == numbers).astype(np.float64)
-    sizes, own = member.sum(axis=0), np.searchsorted(numbers, at)
-    sums, sites = D @ member, np.arange(len(D))
+    sizes = member.sum(axis=0)
+    own = np.searchsorted(numbers, at)
+    sums = D @ member
+    sites = np.arange(len(D))
     inside = sums[sites, own] / np.maximum(sizes[own] - 1.0, 1.0)
     means = sums / sizes
     means[sites, own] = np.inf
@@ -137,7 +140,8 @@ def cluster_centres(phi: ArrayLike, labels: ArrayLike) -> Floats:
 
     phi (sites, m), labels (sites,); returns (clusters, m), f8.
     """
-    unit, at = unit_rows(phi), _check_labels(labels, len(np.asarray(phi)))
+    unit = unit_rows(phi)
+    at = _check_labels(labels, len(np.asarray(phi)))
     member = (at == np.arange(int(at.max(initial=-1)) + 1)[:, None]).astype(np.float64)
     return np.asarray(member @ unit / np.maximum(member.sum(axis=1, keepdims=True), 1.0), np.float64)
 
@@ -147,7 +151,8 @@ def topology_closeness(phi: ArrayLike, labels: ArrayLike) -> Floats:
 
     phi (sites, m), labels (sites,); returns (sites,), f8.
     """
-    unit, at = unit_rows(phi), _check_labels(labels, len(np.asarray(phi)))
+    unit = unit_rows(phi)
+    at = _check_labels(labels, len(np.asarray(phi)))
     gaps = np.linalg.norm(unit - cluster_centres(phi, at)[at], axis=1)
     return np.asarray(np.exp(-gaps), np.float64)
 

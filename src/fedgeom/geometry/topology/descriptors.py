@@ -81,7 +81,8 @@ def thresholds(h0: Floats) -> Floats:
     deaths = np.sort(h0[:, 1])
     # The linear percentile, written out: numpy's own takes as long as the rest of the descriptor.
     below, share = divmod((len(deaths) - 1) * PERCENTILE / 100.0, 1.0)
-    low, high = deaths[int(below)], deaths[min(int(below) + 1, len(deaths) - 1)]
+    low = deaths[int(below)]
+    high = deaths[min(int(below) + 1, len(deaths) - 1)]
     return np.asarray((low + share * (high - low)) * _STEPS, np.float64)
 
 
@@ -91,7 +92,8 @@ def betti_curve(diagram: Floats, at: ArrayLike) -> Floats:
     diagram (pairs, 2), f8, at (t,); returns (t,), f8.
     """
     t = np.asarray(at, np.float64)
-    births, deaths = np.sort(diagram[:, 0]), np.sort(diagram[:, 1])
+    births = np.sort(diagram[:, 0])
+    deaths = np.sort(diagram[:, 1])
     return np.asarray(births.searchsorted(t, side="right") - deaths.searchsorted(t, side="right"), np.float64)
 
 
@@ -270,7 +272,8 @@ def neighbour_disagreement(X: ArrayLike, y: ArrayLike, *, k: int = 5, adjusted: 
 
 
 def _labelled(X: ArrayLike, y: ArrayLike) -> tuple[Floats, NDArray[np.int64]]:
-    cloud, labels = check_cloud(X), np.asarray(y)
+    cloud = check_cloud(X)
+    labels = np.asarray(y)
     if labels.shape != (len(cloud),):
         raise InputError(
             f"y has shape {labels.shape}, but one label for each of the {len(cloud)} rows of X is wanted."
@@ -279,6 +282,7 @@ def _labelled(X: ArrayLike, y: ArrayLike) -> tuple[Floats, NDArray[np.int64]]:
 
 
 def _against_chance(share: float, labels: NDArray[np.int64]) -> float:
-    n, counts = len(labels), np.bincount(labels).astype(np.float64)
+    n = len(labels)
+    counts = np.bincount(labels).astype(np.float64)
     chance = 1.0 - float(np.sum(counts * (counts - 1.0))) / (n * (n - 1.0))
     return share / chance if chance > 0.0 else 0.0

@@ -33,14 +33,16 @@ def wasserstein(A: ArrayLike, B: ArrayLike, *, p: float = 2.0, ground: Ground = 
 
     p = ∞ is the bottleneck distance: the largest ‖u − γ(u)‖ of the best matching. Points must be finite.
     """
-    a, b = _check_diagram(A, "A"), _check_diagram(B, "B")
+    a = _check_diagram(A, "A")
+    b = _check_diagram(B, "B")
     if not p >= 1.0:
         raise InputError(f"p is {p!r}, but a number of at least 1 is wanted; p = ∞ is the bottleneck distance.")
     if ground not in ("l2", "linf"):
         raise InputError(f"ground is {ground!r}, but 'l2' or 'linf' is wanted.")
     # The nearest point of the diagonal is the middle, at half the persistence in L∞ and 1/√2 of it in L2.
     to_diagonal = 0.5 if ground == "linf" else sqrt(0.5)
-    da, db = to_diagonal * (a[:, 1] - a[:, 0]), to_diagonal * (b[:, 1] - b[:, 0])
+    da = to_diagonal * (a[:, 1] - a[:, 0])
+    db = to_diagonal * (b[:, 1] - b[:, 0])
     if not (len(a) and len(b)):
         between = np.empty((len(a), len(b)))
     else:
@@ -68,7 +70,8 @@ def site_distance_matrix(sites: Sequence[Diagrams], *, p: float = 2.0, ground: G
     """Return distances between sites: H0 and H1 matched apart, W_p(H0, H1) = (W_p(H0)^p + W_p(H1)^p)^(1/p)."""
     h0 = wasserstein_matrix([site.h0 for site in sites], p=p, ground=ground)
     h1 = wasserstein_matrix([site.h1 for site in sites], p=p, ground=ground)
-    larger, smaller = np.maximum(h0, h1), np.minimum(h0, h1)
+    larger = np.maximum(h0, h1)
+    smaller = np.minimum(h0, h1)
     if not isfinite(p):
         return larger
     ratio = smaller / np.where(larger > 0.0, larger, 1.0)
@@ -91,8 +94,10 @@ def _assignment(da: Floats, db: Floats, between: Floats, p: float, bottleneck: f
     if cost.size:
         rows, columns = linear_sum_assignment(np.minimum(cost - ca[:, None] - cb, 0.0))
         gained = cost[rows, columns] < ca[rows] + cb[columns]
-        rows, columns = rows[gained], columns[gained]
-        ca[rows], cb[columns] = 0.0, 0.0
+        rows = rows[gained]
+        columns = columns[gained]
+        ca[rows] = 0.0
+        cb[columns] = 0.0
         matched = float(cost[rows, columns].sum())
     else:
         matched = 0.0
@@ -112,7 +117,8 @@ def _bottleneck(da: Floats, db: Floats, between: Floats) -> float:
         near = between <= t
         return _covered(near[da > t]) and _covered(near[:, db > t].T)
 
-    low, high = -1, len(values) - 1
+    low = -1
+    high = len(values) - 1
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if possible(float(values[middle])) else (middle, high)
@@ -159,7 +165,8 @@ def barycentre(diagrams: Sequence[ArrayLike], weights: ArrayLike | None = None) 
         matches = [_partners(found, one) for one in given]
         if len(before) == len(matches) and all(map(np.array_equal, matches, before)):
             break
-        found, before = _moved(found, given, matches, lam), matches
+        found = _moved(found, given, matches, lam)
+        before = matches
     return found
 
 
@@ -181,7 +188,8 @@ def diagram_closeness(sites: Sequence[Diagrams], labels: ArrayLike, temperature:
     labels (sites,); returns (sites,), f8. ``temperature`` is λ, for which the paper names no value. None: one over the
     mean of the distances, so that the weights do not depend on the data's units.
     """
-    at, gaps = np.asarray(labels), np.zeros(len(sites))
+    at = np.asarray(labels)
+    gaps = np.zeros(len(sites))
     for cluster in np.unique(at):
         inside = np.flatnonzero(at == cluster).tolist()
         centre = site_barycentre([sites[k] for k in inside])
@@ -212,7 +220,8 @@ def _to_diagonal(points: Floats) -> Floats:
 
 def _moved(found: Floats, given: Sequence[Floats], matches: Sequence[Ints], lam: Floats) -> Floats:
     """Put every point where its partners want it; a point that the diagonal was best for starts one of its own."""
-    mass, total = np.zeros(len(found)), np.zeros((len(found), 2))
+    mass = np.zeros(len(found))
+    total = np.zeros((len(found), 2))
     new: list[Floats] = []
     for weight, points, partner in zip(lam, given, matches, strict=True):
         if weight > 0:

@@ -77,7 +77,8 @@ def scale_to_unit_box(X: ArrayLike, low: ArrayLike | None = None, high: ArrayLik
     if low is None or high is None:
         if not len(cloud):
             return cloud.copy()
-        floor, ceiling = cloud.min(axis=0), cloud.max(axis=0)
+        floor = cloud.min(axis=0)
+        ceiling = cloud.max(axis=0)
         # Halves first: the difference of two huge values of opposite sign would overflow.
         half = 0.5 * ceiling - 0.5 * floor
         return np.asarray((0.5 * cloud - 0.5 * floor) / np.where(half > 0.0, half, 1.0), np.float64)
@@ -144,17 +145,22 @@ def spanning_tree(distances: Floats) -> tuple[NDArray[np.int64], Floats]:
     n = len(distances)
     if n < 2:
         return np.empty((0, 2), np.int64), np.empty(0)
-    edges, lengths = np.empty((n - 1, 2), np.int64), np.empty(n - 1)
-    reach, nearest = distances[0].copy(), np.zeros(n, np.int64)
+    edges = np.empty((n - 1, 2), np.int64)
+    lengths = np.empty(n - 1)
+    reach = distances[0].copy()
+    nearest = np.zeros(n, np.int64)
     reach[0] = np.inf
     outside = np.ones(n, bool)
     outside[0] = False
     for step in range(n - 1):
         new = int(np.argmin(reach))
-        edges[step], lengths[step] = (nearest[new], new), reach[new]
-        outside[new], reach[new] = False, np.inf
+        edges[step] = (nearest[new], new)
+        lengths[step] = reach[new]
+        outside[new] = False
+        reach[new] = np.inf
         closer = outside & (distances[new] < reach)
-        reach[closer], nearest[closer] = distances[new, closer], new
+        reach[closer] = distances[new, closer]
+        nearest[closer] = new
     order = np.argsort(lengths, kind="stable")
     return edges[order], lengths[order]
 

@@ -13,7 +13,7 @@ from fedgeom.arrays import Floats, Indices, Ints
 from fedgeom.data.validation import FaultsError, fault
 from fedgeom.errors import InputError
 from fedgeom.federation.privacy import privacy_of
-from fedgeom.geometry.gaussians import Gaussians, find_lumps
+from fedgeom.geometry.gaussians import Gaussians, find_components
 from fedgeom.geometry.hyperbolic.poincare import log0
 from fedgeom.methods.ellipses.settings import EllipseSettings
 from fedgeom.methods.moments.core import inside, mended_covariances, moments_of, numbers, sensitivity, weights
@@ -21,7 +21,7 @@ from fedgeom.privacy.bounded_sums import BITS, in_whole_numbers
 
 
 @dataclass(frozen=True)
-class Layout:
+class EllipseLayout:
     """Where what stands in the vector that sites add up: first the scatter inside all classes, then the slots."""
 
     columns: int
@@ -60,7 +60,7 @@ def write_classes(
     V: Floats,
     y: npt.NDArray[Any],
     places: Mapping[str, int],
-    layout: Layout,
+    layout: EllipseLayout,
     settings: EllipseSettings,
     full: float,
 ) -> Floats:
@@ -69,15 +69,18 @@ def write_classes(
     V (n, d), f8, y (n,); places: the first slot of each word that takes part. Of lumps with fewer than ``full`` rows
     the products of different columns are those of independent ones.
     """
-    vector, upper = np.zeros(layout.length), np.triu_indices(layout.columns)
+    vector = np.zeros(layout.length)
+    upper = np.triu_indices(layout.columns)
     slots = vector[layout.scatter :].reshape(-1, layout.slot)
-    scatter, rows = np.zeros((layout.columns, layout.columns)), 0
+    scatter = np.zeros((layout.columns, layout.columns))
+    rows = 0
     for word, place in places.items():
         members = V[y == word]
-        lump = find_lumps(members, layout.lumps, settings.min_rows)
+        lump = find_components(members, layout.lumps, settings.min_rows)
         for at in range(int(lump.max()) + 1):
             inside = members[lump == at]
-            n, mean = len(inside), inside.mean(axis=0)
+            n = len(inside)
+            mean = inside.mean(axis=0)
             within = (inside - mean).T @ (inside - mean)
             scatter += within
             rows += n
@@ -106,17 +109,19 @@ class Received:
         return self.gaussians.merged(member, len(slots)), np.array(slots, np.intp), member
 
 
-def read_sum(total: Floats, layout: Layout) -> Received:
+def read_sum(total: Floats, layout: EllipseLayout) -> Received:
     """Take the sum apart; Gaussians whose covariances were not sent have those of all classes.
 
-    total (`Layout.length`,), f8.
+    total (`EllipseLayout.length`,), f8.
     """
-    d, upper = layout.columns, np.triu_indices(layout.columns)
+    d = layout.columns
+    upper = np.triu_indices(layout.columns)
     within = _symmetric(total[1 : layout.scatter], d) / max(total[0], 1.0)
     table = total[layout.scatter :].reshape(-1, layout.slot)
     used = np.flatnonzero(np.rint(table[:, 0]) >= 1)
     used = used[_canonical(table[used], used // (layout.classes * layout.lumps))]
-    counts, behind = np.rint(table[used, 0]), np.rint(table[used, 1])
+    counts = np.rint(table[used, 0])
+    behind = np.rint(table[used, 1])
     means = table[used, 2 : 2 + d] / counts[:, None]
     covariances = np.zeros((len(used), d, d))
     covariances[:, upper[0], upper[1]] = table[used, 2 + d :] / counts[:, None]
@@ -153,12 +158,12 @@ def _canonical(table: Floats, block: Indices) -> Indices:
     return np.array(sorted(range(len(table)), key=lambda at: (first[int(block[at])], place[at])), dtype=np.intp)
 
 
-def check_width(columns: int, layout: Layout, limit: int) -> None:
+def check_width(columns: int, layout: EllipseLayout, limit: int) -> None:
     """Refuse so many columns that no message of ``limit`` bytes could hold the Gaussians of all sites."""
     size = 8 * layout.length
     if size > limit:
         most = columns
-        while most > 1 and 8 * Layout(most, layout.blocks, layout.classes, layout.lumps).length > limit:
+        while most > 1 and 8 * EllipseLayout(most, layout.blocks, layout.classes, layout.lumps).length > limit:
             most = most * 9 // 10
         what = (
             f"Gaussians of {columns:,} columns, {layout.classes} classes and {layout.blocks} sites are a message of "
@@ -173,33 +178,38 @@ CERTAIN = 4.0
 """A slot is used if its count is above so many deviations of the noise: of a hundred empty ones, 0.003 are taken."""
 
 
-def bounds(layout: Layout) -> dict[str, Any]:
-    """Return what the noise of the sum follows from (`fedgeom.protocols.noising.sum_noise`)."""
+def bounds(layout: EllipseLayout) -> dict[str, Any]:
+    """Return what the noise of the sum follows from (`fedgeom.protocols.noise.sum_noise`)."""
     slots = layout.blocks * layout.classes
     return {"sensitivity": sensitivity(squares=True), "numbers": numbers(slots, layout.columns, squares=True)}
 
 
 def bounded_gaussians(
-    V: Floats, y: npt.NDArray[Any], places: Mapping[str, int], layout: Layout, settings: EllipseSettings
+    V: Floats, y: npt.NDArray[Any], places: Mapping[str, int], layout: EllipseLayout, settings: EllipseSettings
 ) -> Ints:
     """Return a site's counts, sums and products, slot by slot, (numbers,), i8; places: the slot of each word."""
     privacy = privacy_of(settings)
     assert privacy is not None
-    nobody, slots = np.zeros(len(y), bool), layout.blocks * layout.classes
+    nobody = np.zeros(len(y), bool)
+    slots = layout.blocks * layout.classes
     word = {slot: name for name, slot in places.items()}
     members = [y == word[slot] if slot in word else nobody for slot in range(slots)]
     return moments_of(in_whole_numbers(V, privacy.clip), members, squares=True)
 
 
-def read_noisy_sum(total: Floats, layout: Layout, settings: EllipseSettings, spread: float) -> Received:
+def read_noisy_sum(total: Floats, layout: EllipseLayout, settings: EllipseSettings, spread: float) -> Received:
     """Take a noisy sum, (numbers,), f8, apart; ``spread`` is the deviation of its noise.
 
     Means and covariances that noise made impossible are mended; nobody's rows are looked at again.
     """
-    privacy, w, d = privacy_of(settings), weights(squares=True), layout.columns
+    privacy = privacy_of(settings)
+    w = weights(squares=True)
+    d = layout.columns
     assert privacy is not None
-    table, clip = total.reshape(layout.blocks * layout.classes, -1), privacy.clip
-    error, counts = spread / w[0], table[:, 0] / w[0]
+    table = total.reshape(layout.blocks * layout.classes, -1)
+    clip = privacy.clip
+    error = spread / w[0]
+    counts = table[:, 0] / w[0]
     used = np.arange(len(table)) if settings.shared else np.flatnonzero(counts > CERTAIN * error)
     if not len(used):
         raise InputError(
@@ -207,7 +217,8 @@ def read_noisy_sum(total: Floats, layout: Layout, settings: EllipseSettings, spr
         )
     counts = np.maximum(counts[used], 1.0)
     means = table[used, 1 : 1 + d] * (clip / 2**BITS / w[1]) / np.maximum(counts, 2 * error)[:, None]
-    means, scale = inside(means, clip), clip**2 / 4**BITS / w[2]
+    means = inside(means, clip)
+    scale = clip**2 / 4**BITS / w[2]
     covariances = mended_covariances(
         table[used, 1 + d :] * scale, spread * scale, counts, means, settings.shrinkage
     )

@@ -15,10 +15,10 @@ import numpy.typing as npt
 from fedgeom.arrays import Floats, Indices
 from fedgeom.errors import InputError
 from fedgeom.geometry.gaussians import Gaussians, bhattacharyya
-from fedgeom.methods.ellipses.core import Layout, Received
+from fedgeom.methods.ellipses.core import EllipseLayout, Received
 from fedgeom.methods.ellipses.model import EllipseModel
 from fedgeom.methods.ellipses.settings import EllipseSettings
-from fedgeom.methods.hulls.matching import Evidence, evidence_of_gaps, group_constrained
+from fedgeom.methods.hulls.matching import MatchEvidence, evidence_of_gaps, group_constrained
 
 DRAWN = 200
 """How many points of a Gaussian are drawn to see what another site would call them."""
@@ -83,7 +83,8 @@ def settle(
     """
     covers: dict[str, list[int]] = {word: [known[word]] for word in words if word in known}
     open_words = [word for word in words if word not in known]
-    label, taken = np.asarray(rows), set(known.values())
+    label = np.asarray(rows)
+    taken = set(known.values())
     for group in range(number):
         if group in taken or not open_words:
             continue
@@ -120,7 +121,7 @@ class Matched:
     """(classes of all sites,): its block."""
     groups: Indices
     """(classes of all sites,): its joint class; -1: it is made of several."""
-    evidence: tuple[Evidence, ...]
+    evidence: tuple[MatchEvidence, ...]
     """How near its class and the next best one are; nothing with shared names, or of one that is made of several."""
     members: Indices
     """(Gaussians,): the joint class of each; -1 as in ``groups``."""
@@ -128,13 +129,13 @@ class Matched:
     """How many joint classes there are."""
 
 
-def match(received: Received, layout: Layout, settings: EllipseSettings, seed: int) -> Matched:
+def match(received: Received, layout: EllipseLayout, settings: EllipseSettings, seed: int) -> Matched:
     """Put the Gaussians of all sites together to joint classes, each site's to distinct ones."""
     whole, slots, member = received.by_class(layout.lumps)
     owners = slots // layout.classes
     if settings.shared:
         words, groups = np.unique(slots % layout.classes, return_inverse=True)
-        alone = (Evidence(),) * len(slots)
+        alone = (MatchEvidence(),) * len(slots)
         return Matched(slots, owners, groups, alone, groups[member], len(words))
     shrunk = whole.shrunk(received.within, settings.pull(layout.columns))
     fine = np.arange(len(slots), dtype=np.intp)
@@ -150,7 +151,7 @@ def match(received: Received, layout: Layout, settings: EllipseSettings, seed: i
             f"the sites' Gaussians fall into {number} groups, but there should be {layout.classes} classes: some class "
             "is missing everywhere, too rare at every site, or n_classes is too large"
         )
-    evidence = [Evidence()] * len(slots)
+    evidence = [MatchEvidence()] * len(slots)
     for at, one in zip(fine.tolist(), evidence_of_gaps(gaps, owners[fine], groups[fine]), strict=True):
         evidence[at] = one
     return Matched(slots, owners, groups, tuple(evidence), groups[member], number)
@@ -166,7 +167,7 @@ def _numbered(members: Indices, gaussians: Gaussians) -> Indices:
 
 
 def fit(
-    received: Received, matched: Matched, layout: Layout, settings: EllipseSettings, scales: Floats | None
+    received: Received, matched: Matched, layout: EllipseLayout, settings: EllipseSettings, scales: Floats | None
 ) -> EllipseModel:
     """Make the classifier: the Gaussians of a class together, lump by lump, with shrunk covariances."""
     parts: list[Gaussians] = []

@@ -8,13 +8,13 @@ import msgspec
 
 from fedgeom.federation.messages import Message, Question
 from fedgeom.methods.hulls.embedding import FRACTION_BITS
-from fedgeom.methods.hulls.matching import Evidence
+from fedgeom.methods.hulls.matching import MatchEvidence
 from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
 
 Classes = Annotated[int, msgspec.Meta(ge=2, le=4096)]
 
 
-class SumScales(SumQuestion, kind="ellipses.scales", fraction_bits=FRACTION_BITS, checked=True):
+class SumEllipseScales(SumQuestion, kind="ellipses.scales", fraction_bits=FRACTION_BITS, checked=True):
     """Ask for a site's masked column means and deviations, from which the joint scale is made."""
 
     answer_reveals: ClassVar[str] = "masked; with all others: column means and deviations and row counts, added up"
@@ -25,7 +25,7 @@ class HowMany(SumQuestion, kind="ellipses.classes"):
 
     answer_reveals: ClassVar[str] = "masked; with all others: the most classes at any site, not whose"
     scales: SumResult | None = None
-    """What came of `SumScales`, where the terms say that all sites' rows have one scale."""
+    """What came of `SumEllipseScales`, where the terms say that all sites' rows have one scale."""
 
 
 class SumGaussians(SumQuestion, kind="ellipses.sum", fraction_bits=24):
@@ -41,18 +41,18 @@ class SumGaussians(SumQuestion, kind="ellipses.sum", fraction_bits=24):
     """As in `HowMany`, where that is not asked."""
 
 
-class Learnt(Message, kind="ellipses.learnt", harmless=True):
+class EllipseModelTaken(Message, kind="ellipses.model-taken", harmless=True):
     """A site has the model."""
 
     reveals: ClassVar[str] = "nothing: a receipt"
 
 
-class Learn(Question, kind="ellipses.learn", answer=Learnt):
+class TakeEllipseModel(Question, kind="ellipses.take-model", answer=EllipseModelTaken):
     """Give the sites the model, and the joint class of every slot; each finds its own slots among them."""
 
     groups: tuple[int, ...]
     """For each slot of each block the class; -1: it is not used, or is made of several; nothing with shared names."""
-    evidence: tuple[Evidence, ...] = ()
+    evidence: tuple[MatchEvidence, ...] = ()
     """For each slot how near its class and the next best one are."""
     model: bytes
 
@@ -65,7 +65,7 @@ class SumCovers(SumQuestion, kind="ellipses.covers"):
     )
 
 
-class TakeTree(Question, kind="ellipses.tree", answer=Learnt):
+class TakeTree(Question, kind="ellipses.tree", answer=EllipseModelTaken):
     """Give the sites the joint tree: the sets of joint classes that some site has a word for."""
 
     tree: tuple[tuple[int, ...], ...]

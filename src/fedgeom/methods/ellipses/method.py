@@ -12,7 +12,7 @@ from fedgeom.arrays import Floats, Ints
 from fedgeom.data.sites import SiteData
 from fedgeom.data.validation import check_columns
 from fedgeom.errors import InputError
-from fedgeom.federation.coordinator import Sites
+from fedgeom.federation.coordinator import Coordinator
 from fedgeom.federation.messages import LARGEST_MESSAGE
 from fedgeom.federation.method import Method
 from fedgeom.federation.model import Model
@@ -22,17 +22,25 @@ from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.results import RunWarning
 from fedgeom.federation.site import Site
 from fedgeom.methods.ellipses import core
-from fedgeom.methods.ellipses.core import Layout, Received, check_width, read_sum
+from fedgeom.methods.ellipses.core import EllipseLayout, Received, check_width, read_sum
 from fedgeom.methods.ellipses.matching import joint_tree
-from fedgeom.methods.ellipses.messages import HowMany, Learn, Learnt, SumCovers, SumGaussians, SumScales, TakeTree
+from fedgeom.methods.ellipses.messages import (
+    EllipseModelTaken,
+    HowMany,
+    SumCovers,
+    SumEllipseScales,
+    SumGaussians,
+    TakeEllipseModel,
+    TakeTree,
+)
 from fedgeom.methods.ellipses.model import EllipseModel
 from fedgeom.methods.ellipses.settings import EllipseSettings
 from fedgeom.methods.ellipses.site import EllipseSite
 from fedgeom.methods.hulls import embedding as joint_map
 from fedgeom.methods.hulls.core import MOST_CLASSES
-from fedgeom.methods.hulls.matching import Evidence, doubts
+from fedgeom.methods.hulls.matching import MatchEvidence, doubts
 from fedgeom.methods.label_names import check_number, look_at_names, mixed_words, unequal_numbers
-from fedgeom.protocols import maximum
+from fedgeom.protocols import fixed_point
 from fedgeom.protocols.cohort import Cohort, join
 from fedgeom.protocols.names import AgreeOnNames, agree_on_names
 from fedgeom.protocols.secure_sum.messages import SumResult
@@ -47,8 +55,9 @@ MOST_SPECIMEN_COLUMNS = 64
 
 @dataclass(frozen=True, kw_only=True)
 class Ellipses(EllipseSettings, Method):
-    """Sites send a Gaussian for each class; the coordinator matches them and tells the classes apart.
+    """For sites that name classes in their own words: one exchange of averages and spreads of each class.
 
+    Sites send a Gaussian for each class; the coordinator matches them and tells the classes apart.
     Sites may call their classes as they like (``names="own"``), may lack some, and may have words at different depth
     (``depth="mixed"``). The coordinator learns count, mean and covariance of each class of each site, grouped by site,
     but not whose. Works in any dimension. Where one word means one thing everywhere
@@ -84,35 +93,37 @@ class Ellipses(EllipseSettings, Method):
         words = {str(word) for site in sites for word in site.classes.tolist()}
         most = len(self.classes or words) if self.shared else max(len(site.classes) for site in sites)
         blocks = len(sites) if self.apart else 1
-        layout = Layout(sites[0].shape[1], blocks, self.given_classes or max(2, most), self.lumps)
+        layout = EllipseLayout(sites[0].shape[1], blocks, self.given_classes or max(2, most), self.n_components)
         check_width(sites[0].shape[1], layout, min(policy.max_message_bytes, LARGEST_MESSAGE))
 
     def plan(self, shape: Shape) -> Plan:
         """Agree on names, scale and number of classes where the settings say so; sum the Gaussians; tell the model."""
         words = (yield AgreeOnNames(self.classes)) if self.shared else ()
-        scales = (yield Sum(SumScales(), joint_map.scale_length(shape.columns))) if self.joint_scale else None
+        scales = (
+            (yield Sum(SumEllipseScales(), joint_map.scale_length(shape.columns))) if self.joint_scale else None
+        )
         classes = len(words) or self.given_classes
         decides = ""
         if classes is None:
-            yield Sum(HowMany(scales=scales), MOST_CLASSES, modulus=maximum.MODULUS)
+            yield Sum(HowMany(scales=scales), MOST_CLASSES, modulus=fixed_point.MODULUS)
             scales = None
             classes = max(2, *map(len, shape.own_names)) if shape.own_names else max(2, shape.n_classes)
             decides = "" if shape.own_names else "the most classes at any site"
-        layout = Layout(shape.columns, shape.n_sites if self.apart else 1, classes, self.lumps)
+        layout = EllipseLayout(shape.columns, shape.n_sites if self.apart else 1, classes, self.n_components)
         length = layout.length if privacy_of(self) is None else core.bounds(layout)["numbers"]
         yield Sum(SumGaussians(classes=classes, scales=scales), length, bound=decides)
         matched = "how many classes and Gaussians there are after matching"
         narrow = replace(layout, columns=min(layout.columns, MOST_SPECIMEN_COLUMNS))
         wider = layout.columns**2 + layout.columns - narrow.columns**2 - narrow.columns
         more = 8 * wider * layout.blocks * layout.classes * layout.lumps + 16 * (layout.columns - narrow.columns)
-        yield Ask(self._specimen(narrow, words), Learnt(), down=more, bound=matched)
+        yield Ask(self._specimen(narrow, words), EllipseModelTaken(), down=more, bound=matched)
         if self.mixed:
             most = layout.blocks * layout.classes
             yield Sum(SumCovers(), layout.blocks * most * most, bound=matched)
             tree = TakeTree(tree=tuple((group,) for group in range(most)))
-            yield Ask(tree, Learnt(), bound=matched)
+            yield Ask(tree, EllipseModelTaken(), bound=matched)
 
-    def _specimen(self, layout: Layout, words: Sequence[str]) -> Learn:
+    def _specimen(self, layout: EllipseLayout, words: Sequence[str]) -> TakeEllipseModel:
         """Return the largest that sites may be told."""
         gaussians = layout.blocks * layout.classes * layout.lumps
         model = EllipseModel(
@@ -127,12 +138,12 @@ class Ellipses(EllipseSettings, Method):
             names=tuple(words),
         ).to_bytes()
         if self.shared:
-            return Learn(groups=(), model=model)
+            return TakeEllipseModel(groups=(), model=model)
         size = layout.blocks * layout.classes
-        known = Evidence(own=0.5, rival=MOST_CLASSES, other=0.5)
-        return Learn(groups=(MOST_CLASSES,) * size, evidence=(known,) * size, model=model)
+        known = MatchEvidence(own=0.5, rival=MOST_CLASSES, other=0.5)
+        return TakeEllipseModel(groups=(MOST_CLASSES,) * size, evidence=(known,) * size, model=model)
 
-    def conduct(self, sites: Sites) -> EllipseModel:
+    def conduct(self, sites: Coordinator) -> EllipseModel:
         """Hold the conversation: join, agree, sum, match, fit, tell; and where words differ in depth, the tree."""
         from fedgeom.methods.ellipses.matching import fit, match, named  # scikit-learn: 2 s
 
@@ -140,12 +151,13 @@ class Ellipses(EllipseSettings, Method):
         words = agree_on_names(cohort, self.classes) if self.shared else ()
         result: SumResult | None = None
         if self.joint_scale:
-            result = cohort.sum_checked(SumScales())
+            result = cohort.sum_checked(SumEllipseScales())
         scales = _joint(result, cohort.columns)
         classes = len(words) or self.given_classes
         if classes is None:
-            classes, result = self._how_many(cohort, result), None
-        layout = Layout(cohort.columns, len(cohort.names) if self.apart else 1, classes, self.lumps)
+            classes = self._how_many(cohort, result)
+            result = None
+        layout = EllipseLayout(cohort.columns, len(cohort.names) if self.apart else 1, classes, self.n_components)
         received = self._received(cohort, SumGaussians(classes=classes, scales=result), layout)
         matched = match(received, layout, self, sites.seed)
         model = named(fit(received, matched, layout, self, scales), self, words, matched)
@@ -157,28 +169,32 @@ class Ellipses(EllipseSettings, Method):
         }
         sites.artifacts |= _artifacts(received, matched.members, layout)
         learn = self._told(matched, layout, model, sites)
-        told = sites.ask(learn, of=cohort.left, expect=Learnt)
+        told = sites.ask(learn, of=cohort.left, expect=EllipseModelTaken)
         told.need(cohort.min_sites, "that they can use the model")
         if self.mixed:
             cohort.lost_since(told)
             self._plant(cohort, matched.number)
         return model
 
-    def _received(self, cohort: Cohort, ask: SumGaussians, layout: Layout) -> Received:
+    def _received(self, cohort: Cohort, ask: SumGaussians, layout: EllipseLayout) -> Received:
         """Return the Gaussians that the sites added up."""
         if privacy_of(self) is None:
             return read_sum(cohort.sum_reals(ask, length=layout.length), layout)
         bounds = core.bounds(layout)
-        noise, total = cohort.noise(**bounds), cohort.sum_counts(ask, length=bounds["numbers"])
+        noise = cohort.noise(**bounds)
+        total = cohort.sum_counts(ask, length=bounds["numbers"])
         cohort.sites.metrics["noise on counts"] = round(noise.spread / core.COUNT, 2)
         return core.read_noisy_sum(noise.read(total), layout, self, noise.spread)
 
-    def _told(self, matched: Matched, layout: Layout, model: EllipseModel, sites: Sites) -> Learn:
+    def _told(
+        self, matched: Matched, layout: EllipseLayout, model: EllipseModel, sites: Coordinator
+    ) -> TakeEllipseModel:
         """Return what the sites are told; note what is in doubt."""
         if self.shared:
-            return Learn(groups=(), model=model.to_bytes())
+            return TakeEllipseModel(groups=(), model=model.to_bytes())
         size = layout.blocks * layout.classes
-        groups, known = np.full(size, -1, np.intp), [Evidence()] * size
+        groups = np.full(size, -1, np.intp)
+        known = [MatchEvidence()] * size
         groups[matched.slots] = matched.groups
         for slot, one in zip(matched.slots.tolist(), matched.evidence, strict=True):
             known[slot] = one
@@ -187,12 +203,12 @@ class Ellipses(EllipseSettings, Method):
         sites.notices += doubts([g for g, _ in fine], [e for _, e in fine], "Gaussians")
         if self.n_classes is None:
             sites.notices += unequal_numbers(np.unique(matched.owners, return_counts=True)[1].tolist())
-        return Learn(groups=tuple(groups.tolist()), evidence=tuple(known), model=model.to_bytes())
+        return TakeEllipseModel(groups=tuple(groups.tolist()), evidence=tuple(known), model=model.to_bytes())
 
     def _how_many(self, cohort: Cohort, scales: SumResult | None) -> int:
         """Return the most classes at any site."""
-        total = cohort.sum_elements(HowMany(scales=scales), modulus=maximum.MODULUS)
-        found = maximum.read_levels(total, (MOST_CLASSES,))[0]
+        total = cohort.sum_elements(HowMany(scales=scales), modulus=fixed_point.MODULUS)
+        found = fixed_point.read_levels(total, (MOST_CLASSES,))[0]
         if found < 2:
             raise InputError("no site has more than one class; say how many classes there are: n_classes=…")
         return found
@@ -205,7 +221,7 @@ class Ellipses(EllipseSettings, Method):
         cohort.sites.artifacts["tree"] = np.array(
             [[group in one for group in range(classes)] for one in tree], np.int64
         ).reshape(-1, classes)
-        told = cohort.sites.ask(TakeTree(tree=tuple(tree)), of=cohort.left, expect=Learnt)
+        told = cohort.sites.ask(TakeTree(tree=tuple(tree)), of=cohort.left, expect=EllipseModelTaken)
         told.need(1, "that they have the tree")
 
 
@@ -213,13 +229,13 @@ def _joint(result: SumResult | None, columns: int) -> Floats | None:
     """Return the joint scale that follows from the sum, as the sites find it."""
     if result is None:
         return None
-    scales = joint_map.joint_scales(result.reals(SumScales), columns)
+    scales = joint_map.joint_scales(result.reals(SumEllipseScales), columns)
     if scales is None:
         raise InputError("a column varies too little for a joint scale: leave it out, or rescale it")
     return scales
 
 
-def _artifacts(received: Received, members: Ints, layout: Layout) -> dict[str, Any]:
+def _artifacts(received: Received, members: Ints, layout: EllipseLayout) -> dict[str, Any]:
     """Return what the coordinator decoded, for pictures."""
     return {
         "ellipse_counts": received.gaussians.counts,

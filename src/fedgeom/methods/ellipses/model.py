@@ -118,7 +118,8 @@ class EllipseModel(Model):
 
     def _distances(self, X: npt.ArrayLike) -> tuple[Floats, Floats]:
         """Return squared Mahalanobis distances, (rows, Gaussians), and half the logs of determinants, (Gaussians,)."""
-        rows, factors = self.vectors(X), np.linalg.cholesky(self.covariances)
+        rows = self.vectors(X)
+        factors = np.linalg.cholesky(self.covariances)
         found = np.empty((len(rows), len(factors)))
         for at, (mean, factor) in enumerate(zip(self.means, factors, strict=True)):
             found[:, at] = (np.linalg.solve(factor, (rows - mean).T) ** 2).sum(axis=0)

@@ -29,7 +29,7 @@ class EllipseSettings(Settings):
     """k: the ball has curvature -k."""
     scale: Literal["joint", "site", "none"] = "joint"
     """How columns are standardised: "joint"ly, by each "site" itself, or not at all; never in the ball."""
-    lumps: Annotated[int, Between(1, 8)] = 1
+    n_components: Annotated[int, Between(1, 8)] = 1
     """The most Gaussians of which a class may be made; each site chooses how many its classes have, by BIC."""
     rule: Literal["quadratic", "linear"] = "quadratic"
     """"quadratic": every class has a covariance; "linear": all have one."""
@@ -69,7 +69,7 @@ class EllipseSettings(Settings):
         """Refuse what one row could move by more than noise covers."""
         if privacy_of(self) is None:
             return
-        wrong: dict[str, tuple[Any, Any]] = {"lumps": (self.lumps, 1), "depth": (self.depth, "same")}
+        wrong: dict[str, tuple[Any, Any]] = {"n_components": (self.n_components, 1), "depth": (self.depth, "same")}
         if self.c is None:
             wrong["scale"] = self.scale, "none"
         if not self.shared:
@@ -123,7 +123,7 @@ class EllipseSettings(Settings):
     @property
     def apart(self) -> bool:
         """Whether sites' Gaussians are told apart, in hidden blocks; if not, those of one word are added up."""
-        return not self.shared or self.lumps > 1
+        return not self.shared or self.n_components > 1
 
     @property
     def asks_how_many(self) -> bool:

@@ -17,16 +17,24 @@ from fedgeom.federation.model import Model
 from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.site import Memory, Part, answers
 from fedgeom.methods.ellipses import core
-from fedgeom.methods.ellipses.core import Layout, check_width, vectors, write_classes
+from fedgeom.methods.ellipses.core import EllipseLayout, check_width, vectors, write_classes
 from fedgeom.methods.ellipses.matching import settle
-from fedgeom.methods.ellipses.messages import HowMany, Learn, Learnt, SumCovers, SumGaussians, SumScales, TakeTree
+from fedgeom.methods.ellipses.messages import (
+    EllipseModelTaken,
+    HowMany,
+    SumCovers,
+    SumEllipseScales,
+    SumGaussians,
+    TakeEllipseModel,
+    TakeTree,
+)
 from fedgeom.methods.ellipses.model import EllipseModel
 from fedgeom.methods.ellipses.settings import EllipseSettings
 from fedgeom.methods.hulls import embedding as joint_map
 from fedgeom.methods.hulls.core import MOST_CLASSES
-from fedgeom.methods.hulls.matching import Evidence, check_grouping
-from fedgeom.protocols.maximum import write_levels
-from fedgeom.protocols.model_delivery import HandedModel
+from fedgeom.methods.hulls.matching import MatchEvidence, check_grouping
+from fedgeom.protocols.fixed_point import write_levels
+from fedgeom.protocols.model_delivery import DeliveredModel
 from fedgeom.protocols.names import LabelNames, NamesMemory
 from fedgeom.protocols.secure_sum.messages import SumResult
 from fedgeom.protocols.site import Contribution, SecureMemory, SummingSite
@@ -42,7 +50,7 @@ class EllipseMemory(SecureMemory, kw_only=True):
     classes: int = 0
     groups: dict[str, int] = {}
     """For each of these words the joint class; -1: it stands for several."""
-    evidence: dict[str, Evidence] = {}
+    evidence: dict[str, MatchEvidence] = {}
     """For each of these words how near its class and the next best one are."""
     covers: dict[str, list[int]] = {}
     """For each of these words the joint classes that it stands for, where words may be at different depth."""
@@ -56,21 +64,20 @@ class EllipseSite(SummingSite[EllipseMemory]):
     memory_type: ClassVar[type[Memory]] = EllipseMemory
     parts: ClassVar[tuple[type[Part[Any]], ...]] = (LabelNames,)
     takes_models: ClassVar[bool] = False
-    handed: HandedModel[EllipseModel]
+    handed: DeliveredModel[EllipseModel]
     names: LabelNames
 
     def check(self, settings: EllipseSettings) -> None:
         """Refuse data that the method cannot use, naming the site."""
-        faults, labels = Collector(self.name), [str(name) for name in self.data.classes.tolist()]
+        faults = Collector(self.name)
+        labels = [str(name) for name in self.data.classes.tolist()]
         with faults.take():
             check_table(self.data, min_rows=1)
         if settings.shared:
             with faults.take():
                 check_known_labels(self.name, labels, settings.classes)
-        floor, counts = (
-            self._floor(settings),
-            {name: int((self.data.y.astype(str) == name).sum()) for name in labels},
-        )
+        floor = self._floor(settings)
+        counts = {name: int((self.data.y.astype(str) == name).sum()) for name in labels}
         part = [name for name, count in counts.items() if count >= floor]
         if not part:
             shown = f"has no class of {floor} rows or more; smaller ones stay at home"
@@ -87,7 +94,9 @@ class EllipseSite(SummingSite[EllipseMemory]):
                 check_ball(self.data, settings.c, 'for a table of ordinary columns say space="euclidean"')
         with faults.take():
             columns, limit = self.data.shape[1], min(self.policy.max_message_bytes, LARGEST_MESSAGE)
-            check_width(columns, Layout(columns, 2, most or max(2, len(part)), settings.lumps), limit)
+            check_width(
+                columns, EllipseLayout(columns, 2, most or max(2, len(part)), settings.n_components), limit
+            )
         faults.raise_all()
 
     def _floor(self, settings: EllipseSettings) -> int:
@@ -100,7 +109,8 @@ class EllipseSite(SummingSite[EllipseMemory]):
         """Return the rows that take part: all but those whose words are too rare, here or at all sites together."""
         if self.settings.shared and not self.names.agreed:  # rows of rare words would take part before
             raise ProtocolError("the sites agreed on no words")
-        y, rare = self.data.y.astype(str), set(self.memory.names.rare)
+        y = self.data.y.astype(str)
+        rare = set(self.memory.names.rare)
         floor = self._floor(self.settings)
         few = {word for word in np.unique(y).tolist() if (y == word).sum() < floor}
         self.memory.names.rare = tuple(sorted(few | rare))
@@ -109,15 +119,16 @@ class EllipseSite(SummingSite[EllipseMemory]):
             raise InputError("all labels of the site are too rare to take part")
         return left
 
-    @answers(SumScales)
-    def scale(self, ask: SumScales) -> Contribution:
+    @answers(SumEllipseScales)
+    def scale(self, ask: SumEllipseScales) -> Contribution:
         """Add this site's column means and deviations to the secure sum."""
         self.check_size(joint_map.scale_length(self.data.shape[1]))
         return self.contribute(ask, joint_map.site_scale(self._rows().X))
 
     def _take_scales(self, result: SumResult | None) -> None:
         """Keep the joint scale that follows from the sum, if the terms have one; it comes with one question."""
-        columns, memory = self.data.shape[1], self.memory
+        columns = self.data.shape[1]
+        memory = self.memory
         if not self.settings.joint_scale:
             if result is not None:
                 raise ProtocolError("a joint scale came where the terms have none")
@@ -128,8 +139,8 @@ class EllipseSite(SummingSite[EllipseMemory]):
             return
         if result.total.shape != (joint_map.scale_length(columns),):
             raise ProtocolError("the joint scale does not fit the columns")
-        self.sums.check_result(result, SumScales)
-        scales = joint_map.joint_scales(result.reals(SumScales), columns)
+        self.sums.check_result(result, SumEllipseScales)
+        scales = joint_map.joint_scales(result.reals(SumEllipseScales), columns)
         if scales is None or (memory.scales and memory.scales != scales.tobytes()):
             raise ProtocolError("a column varies too little for a joint scale, or another one came before")
         memory.scales = scales.tobytes()
@@ -162,19 +173,21 @@ class EllipseSite(SummingSite[EllipseMemory]):
         self.check_size(layout.length if privacy_of(settings) is None else core.bounds(layout)["numbers"])
         self._take_scales(ask.scales)
         rows = self._rows()
-        V, y = vectors(rows.X, settings, self._scales(rows)), rows.y.astype(str)
+        V = vectors(rows.X, settings, self._scales(rows))
+        y = rows.y.astype(str)
         self._choose_slots(np.unique(y).tolist(), ask.classes)
         first = ask.classes * self.joining.block if settings.apart else 0
         places = {word: (first + slot) * layout.lumps for word, slot in self.memory.slots.items()}
         if privacy_of(settings) is not None:
-            whole, most = core.bounded_gaussians(V, y, places, layout, settings), core.bounds(layout)
+            whole = core.bounded_gaussians(V, y, places, layout, settings)
+            most = core.bounds(layout)
             return self.contribute_noisy(ask, whole, sensitivity=most["sensitivity"])
         full = max(settings.rows_per_column, self.policy.min_rows_per_feature) * layout.columns
         return self.contribute(ask, write_classes(V, y, places, layout, settings, full))
 
-    def _layout(self, classes: int) -> Layout:
+    def _layout(self, classes: int) -> EllipseLayout:
         blocks = len(self.joining.memory.order) if self.settings.apart else 1
-        return Layout(self.data.shape[1], blocks, classes, self.settings.lumps)
+        return EllipseLayout(self.data.shape[1], blocks, classes, self.settings.n_components)
 
     def _choose_slots(self, words: list[str], classes: int) -> None:
         """Give the site's words slots: those of the agreed words, or shuffled, so that their order tells nothing."""
@@ -188,15 +201,15 @@ class EllipseSite(SummingSite[EllipseMemory]):
             self.memory.slots = dict(zip(words, order, strict=False))
         self.memory.classes = classes
 
-    @answers(Learn)
-    def learn(self, ask: Learn) -> Learnt:
+    @answers(TakeEllipseModel)
+    def learn(self, ask: TakeEllipseModel) -> EllipseModelTaken:
         """Keep the model, and find out which joint class each of the site's words means."""
         memory = self.memory
         if not memory.classes:
             raise ProtocolError("a result came before the site sent its Gaussians")
         if self.settings.shared:
             self._learn_words(ask)
-            return Learnt()
+            return EllipseModelTaken()
         wanted = memory.classes * len(self.joining.memory.order)
         # Whether an answer is refused must not depend on the hidden order, or refusals would tell it.
         check_grouping(ask.groups, ask.evidence, wanted, memory.classes)
@@ -206,13 +219,14 @@ class EllipseSite(SummingSite[EllipseMemory]):
         first = memory.classes * self.joining.block
         memory.groups = {word: ask.groups[first + slot] for word, slot in memory.slots.items()}
         memory.evidence = {word: ask.evidence[first + slot] for word, slot in memory.slots.items()}
-        return Learnt()
+        return EllipseModelTaken()
 
-    def _learn_words(self, ask: Learn) -> None:
+    def _learn_words(self, ask: TakeEllipseModel) -> None:
         """Keep a model of the agreed words; some may be lost with the sites that alone had them."""
         if ask.groups or ask.evidence:
             raise ProtocolError("a result that matches names came where the terms have shared ones")
-        words, memory = self.handed.read(ask.model).names, self.memory
+        words = self.handed.read(ask.model).names
+        memory = self.memory
         if len(words) < 2 or words != tuple(word for word in self.names.agreed if word in words):
             raise ProtocolError("the model has other classes than the words that the sites agreed on")
         self.handed.keep(ask.model)
@@ -221,10 +235,12 @@ class EllipseSite(SummingSite[EllipseMemory]):
     @answers(SumCovers)
     def tick(self, ask: SumCovers) -> Contribution:
         """Settle what the site's words cover, from its own rows and the joint model, and tick it in its block."""
-        memory, joint = self.memory, self.handed.model
+        memory = self.memory
+        joint = self.handed.model
         if joint is None:
             raise ProtocolError("what words cover was asked before the site had the model")
-        rows, number = self._rows(), memory.classes
+        rows = self._rows()
+        number = memory.classes
         scales = self._scales(rows) if self.settings.site_scale else None
         model = joint.for_site({"names": {}, "scales": scales})
         called = model.decision_function(rows.X).argmax(axis=1)
@@ -237,7 +253,7 @@ class EllipseSite(SummingSite[EllipseMemory]):
         return self.contribute(ask, ticks.ravel())
 
     @answers(TakeTree)
-    def take_tree(self, ask: TakeTree) -> Learnt:
+    def take_tree(self, ask: TakeTree) -> EllipseModelTaken:
         """Keep the joint tree of classes."""
         number = self.memory.classes
         if not self.settings.mixed or not number or not self.memory.handed.model:
@@ -247,11 +263,12 @@ class EllipseSite(SummingSite[EllipseMemory]):
         ):
             raise ProtocolError("the tree that came is none of the joint classes")
         self.memory.tree = ask.tree
-        return Learnt()
+        return EllipseModelTaken()
 
     def result(self) -> dict[str, Any]:
         """Return which joint class or classes each of the site's words means, and how well the model fits its rows."""
-        joint, memory = self.handed.model, self.memory
+        joint = self.handed.model
+        memory = self.memory
         if joint is None:
             return {}
         names = {word: group for word, group in memory.groups.items() if group >= 0}

@@ -160,7 +160,7 @@ def classifier_of(settings: HullSettings) -> Classifier:
         curvature=settings.curvature,
         loss=settings.loss,
         margin=settings.margin,
-        pairs=settings.pairs,
+        pairs=settings.n_pairs,
         as_published=settings.as_published,
         random_state=0,
     )

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from fedgeom.arrays import Floats
 from fedgeom.data.validation import FaultsError, fault
 from fedgeom.errors import InputError
-from fedgeom.geometry.discriminant import discriminant_plane
+from fedgeom.geometry.gaussians import discriminant_plane
 from fedgeom.geometry.hyperbolic.poincare import exp0
 
 FRACTION_BITS = 20
@@ -105,7 +105,8 @@ def joint_scales(total: Floats, columns: int) -> Floats | None:
 
 def projection(total: Floats, columns: int) -> Floats:
     """Return the (columns, 2) matrix that takes standardised rows to tangent vectors at the origin."""
-    n, size = total[0], columns * (columns + 1) // 2
+    n = total[0]
+    size = columns * (columns + 1) // 2
     if columns < 2:
         raise InputError(f"a map to the disc needs at least 2 columns, the sites have {columns}")
     within, between = (_symmetric(total[1 + i * size :][:size] / n, columns) for i in (0, 1))

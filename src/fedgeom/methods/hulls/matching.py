@@ -24,7 +24,7 @@ from fedgeom.arrays import Floats, Indices
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.results import RunWarning
 from fedgeom.geometry.hyperbolic.poincare import pairwise_distance
-from fedgeom.geometry.hyperbolic.reference import NearestCorners, with_start_twice
+from fedgeom.geometry.hyperbolic.svm import NearestCorners, with_start_twice
 from fedgeom.memo import memoize_last
 from fedgeom.methods.label_names import describe
 
@@ -75,7 +75,9 @@ def hull_gaps(hulls: Sequence[Floats], *, c: float = 1.0) -> Floats:
     sizes = np.array([len(hull) for hull in hulls])
     if len(sizes) == 0 or sizes.min() == 0:
         raise InputError("there must be at least one hull, and every hull needs at least one point")
-    points, starts, corners = np.vstack(hulls), np.r_[0, np.cumsum(sizes)], NearestCorners(hulls, c=c)
+    points = np.vstack(hulls)
+    starts = np.r_[0, np.cumsum(sizes)]
+    corners = NearestCorners(hulls, c=c)
     one_way = np.zeros((len(hulls), len(hulls)))
     first = 0
     while first < len(hulls):
@@ -184,7 +186,8 @@ def _settle(distances: Floats, sites: list[Indices], first_costs: Floats, n_grou
     for site in sites:
         member[site] = linear_sum_assignment(first_costs[site])[1]
     one_hot = np.eye(n_groups)[member]
-    totals, counts = distances @ one_hot, one_hot.sum(axis=0)
+    totals = distances @ one_hot
+    counts = one_hot.sum(axis=0)
     for _ in range(SWEEPS):
         changed = False
         for site in sites:
@@ -260,7 +263,8 @@ def group(
         if n_groups != 2:
             raise InputError(f"Kernighan–Lin cuts a graph in two; for {n_groups} groups use 'spectral'")
         missing = 2 * len(np.unique(owner)) - len(hulls)
-        slack, apart = missing if owners is not None else 0, None if published else owner
+        slack = missing if owners is not None else 0
+        apart = None if published else owner
         member = group_kernighan_lin(affinity_from_distances(distances, apart), _int_seed(seed), slack=slack)
     else:
         raise InputError(f"how must be constrained, spectral, kernighan-lin or published, not {how!r}")
@@ -301,7 +305,7 @@ DIGITS = 4
 """Distances are told with so many decimals."""
 
 
-class Evidence(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class MatchEvidence(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """How near a hull is to the hulls of its class at other sites, and how near in the next best grouping."""
 
     own: float | None = None
@@ -339,7 +343,9 @@ class Evidence(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         return describe(**self.told())
 
 
-def group_evidence(hulls: Sequence[Floats], owners: ArrayLike, members: Indices, *, c: float) -> list[Evidence]:
+def group_evidence(
+    hulls: Sequence[Floats], owners: ArrayLike, members: Indices, *, c: float
+) -> list[MatchEvidence]:
     """Return for each hull how near its group is, and how near the next best one, given the site's other hulls.
 
     Each hull (corners, 2), f8; owners and members (hulls,). Distances are root mean squares of `hull_gaps`, also where
@@ -349,7 +355,7 @@ def group_evidence(hulls: Sequence[Floats], owners: ArrayLike, members: Indices,
     return evidence_of_gaps(hull_gaps(thinned(list(hulls), MAX_CONFIDENCE_POINTS), c=c), owners, members)
 
 
-def evidence_of_gaps(gaps: Floats, owners: ArrayLike, members: Indices) -> list[Evidence]:
+def evidence_of_gaps(gaps: Floats, owners: ArrayLike, members: Indices) -> list[MatchEvidence]:
     """Return for each shape how near its group is, and how near the next best one, given the site's other shapes.
 
     The shapes of a site are of different classes, so one that is put elsewhere may push another one out. Hence the
@@ -361,7 +367,7 @@ def evidence_of_gaps(gaps: Floats, owners: ArrayLike, members: Indices) -> list[
     owner = np.asarray(owners)
     groups, member = np.unique(members, return_inverse=True)
     in_group = np.eye(len(groups))[member]
-    found = [Evidence()] * len(gaps)
+    found = [MatchEvidence()] * len(gaps)
     for site in np.unique(owner):
         mine = np.flatnonzero(owner == site)
         others = in_group * (owner != site)[:, None]
@@ -373,7 +379,7 @@ def evidence_of_gaps(gaps: Floats, owners: ArrayLike, members: Indices) -> list[
     return found
 
 
-def _site_evidence(costs: Floats, chosen: Indices) -> list[Evidence]:
+def _site_evidence(costs: Floats, chosen: Indices) -> list[MatchEvidence]:
     """Return the evidence for one site's hulls; groups are columns.
 
     costs (hulls, groups), f8: squared distances, infinite for groups that no other site has; chosen (hulls,).
@@ -387,7 +393,7 @@ def _site_evidence(costs: Floats, chosen: Indices) -> list[Evidence]:
     found = []
     for hull in rows.tolist():
         if not known[hull, chosen[hull]]:
-            found.append(Evidence())
+            found.append(MatchEvidence())
             continue
         allowed = np.where(known, costs, large)
         stays = ~known[rows, chosen] & (rows != hull)  # what no other site has stays where it is
@@ -398,9 +404,9 @@ def _site_evidence(costs: Floats, chosen: Indices) -> list[Evidence]:
         moved = other != chosen
         after = costs[rows, other][moved]
         if not moved[hull] or not np.isfinite(after).all():
-            found.append(Evidence(own=_distance(now[[hull]])))
+            found.append(MatchEvidence(own=_distance(now[[hull]])))
         else:
-            found.append(Evidence(own=_distance(now[moved]), rival=int(other[hull]), other=_distance(after)))
+            found.append(MatchEvidence(own=_distance(now[moved]), rival=int(other[hull]), other=_distance(after)))
     return found
 
 
@@ -408,7 +414,7 @@ def _distance(squares: Floats) -> float:
     return round(float(np.sqrt(squares.mean())), DIGITS)
 
 
-def doubts(members: Sequence[int], evidence: Sequence[Evidence], shapes: str = "hulls") -> list[RunWarning]:
+def doubts(members: Sequence[int], evidence: Sequence[MatchEvidence], shapes: str = "hulls") -> list[RunWarning]:
     """Warn of shapes that might as well be of another class; whose they are, only the sites know."""
     doubtful = sorted(
         (
@@ -433,7 +439,7 @@ def doubts(members: Sequence[int], evidence: Sequence[Evidence], shapes: str = "
 
 
 @memoize_last  # the same for all sites of a process
-def check_grouping(groups: tuple[int, ...], evidence: tuple[Evidence, ...], slots: int, classes: int) -> None:
+def check_grouping(groups: tuple[int, ...], evidence: tuple[MatchEvidence, ...], slots: int, classes: int) -> None:
     """Refuse a result that does not give each slot of all sites' blocks a class or none, and how near that is."""
     if len(groups) != slots or not all(-1 <= group < classes for group in groups):
         raise ProtocolError(f"the result must give each of {slots} slots a class or none")

@@ -7,11 +7,11 @@ from typing import ClassVar
 from fedgeom.federation.messages import Array, Message, Question
 from fedgeom.methods.hulls.embedding import FRACTION_BITS
 from fedgeom.methods.hulls.encoding import HullPlan
-from fedgeom.methods.hulls.matching import Evidence
+from fedgeom.methods.hulls.matching import MatchEvidence
 from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
 
 
-class SumScales(SumQuestion, kind="hulls.scales", fraction_bits=FRACTION_BITS, checked=True):
+class SumHullScales(SumQuestion, kind="hulls.scales", fraction_bits=FRACTION_BITS, checked=True):
     """Ask for a site's masked column means and deviations, from which the joint scale is made."""
 
     answer_reveals: ClassVar[str] = "masked; with all others: column means and deviations and row counts, added up"
@@ -24,10 +24,10 @@ class SumScatter(SumQuestion, kind="hulls.scatter", fraction_bits=FRACTION_BITS,
         "masked; with all others: the sites' scatter matrices, column means and deviations and row counts, added up"
     )
     scales: SumResult | None = None
-    """What came of `SumScales`, where the terms say that all sites' rows have one scale."""
+    """What came of `SumHullScales`, where the terms say that all sites' rows have one scale."""
 
 
-class Reach(SumQuestion, kind="hulls.reach"):
+class HullExtent(SumQuestion, kind="hulls.extent"):
     """Ask for masked levels: how many classes, how many hull points, how far out (Section 5.5's K_max).
 
     Behind them stands the number of hull points, rounded up to its level: a word needs room for the sum of them.
@@ -51,9 +51,9 @@ class EncodeHulls(SumQuestion, kind="hulls.encode"):
     )
     plan: HullPlan
     embedding: Array | None
-    """(columns, 2), f8, as in `Reach`."""
+    """(columns, 2), f8, as in `HullExtent`."""
     scatter: SumResult | None = None
-    """As in `Reach`, where that is not asked."""
+    """As in `HullExtent`, where that is not asked."""
 
 
 class EncodeCorners(SumQuestion, kind="hulls.corners"):
@@ -66,22 +66,22 @@ class EncodeCorners(SumQuestion, kind="hulls.corners"):
     )
     plan: HullPlan
     embedding: Array | None
-    """(columns, 2), f8, as in `Reach`."""
+    """(columns, 2), f8, as in `HullExtent`."""
     scatter: SumResult | None = None
-    """As in `Reach`, where that is not asked."""
+    """As in `HullExtent`, where that is not asked."""
 
 
-class Learnt(Message, kind="hulls.learnt", harmless=True):
+class HullModelTaken(Message, kind="hulls.model-taken", harmless=True):
     """A site has the model."""
 
     reveals: ClassVar[str] = "nothing: a receipt"
 
 
-class Learn(Question, kind="hulls.learn", answer=Learnt):
+class TakeHullModel(Question, kind="hulls.take-model", answer=HullModelTaken):
     """Give the sites the model, and the group of every label; each finds its own labels among them."""
 
     groups: tuple[int, ...]
     """For each label of each block the class, or -1; nothing with shared names, where labels are classes."""
-    evidence: tuple[Evidence, ...] = ()
+    evidence: tuple[MatchEvidence, ...] = ()
     """For each label how near its class and the next best one are."""
     model: bytes

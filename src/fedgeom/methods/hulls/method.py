@@ -12,7 +12,7 @@ from fedgeom.arrays import Indices
 from fedgeom.data.sites import SiteData
 from fedgeom.data.validation import check_columns
 from fedgeom.errors import InputError
-from fedgeom.federation.coordinator import Sites
+from fedgeom.federation.coordinator import Coordinator
 from fedgeom.federation.messages import LARGEST_MESSAGE, Array, Question
 from fedgeom.federation.method import Method, ShownRows
 from fedgeom.federation.model import Model
@@ -30,8 +30,16 @@ from fedgeom.methods.hulls.core import (
     radius_of_level,
 )
 from fedgeom.methods.hulls.encoding import Hull, HullPlan, decode_hulls, largest_order
-from fedgeom.methods.hulls.matching import Evidence, doubts, group_evidence
-from fedgeom.methods.hulls.messages import EncodeCorners, EncodeHulls, Learn, Learnt, Reach, SumScales, SumScatter
+from fedgeom.methods.hulls.matching import MatchEvidence, doubts, group_evidence
+from fedgeom.methods.hulls.messages import (
+    EncodeCorners,
+    EncodeHulls,
+    HullExtent,
+    HullModelTaken,
+    SumHullScales,
+    SumScatter,
+    TakeHullModel,
+)
 from fedgeom.methods.hulls.model import HullModel
 from fedgeom.methods.hulls.rehearsal import (
     SYMBOL_SECONDS,
@@ -42,7 +50,7 @@ from fedgeom.methods.hulls.rehearsal import (
 from fedgeom.methods.hulls.settings import HullSettings
 from fedgeom.methods.hulls.site import HullSite
 from fedgeom.methods.label_names import check_number, look_at_names, mixed_words, unequal_numbers
-from fedgeom.protocols import maximum
+from fedgeom.protocols import fixed_point
 from fedgeom.protocols.cohort import Cohort, join
 from fedgeom.protocols.names import AgreeOnNames, agree_on_names
 from fedgeom.protocols.secure_sum.messages import SumResult
@@ -59,8 +67,9 @@ MOST_CROWDED = 0.05
 
 @dataclass(frozen=True, kw_only=True)
 class Hulls(HullSettings, Method):
-    """Sites send the quantised convex hulls of their classes; the coordinator trains an SVM on them.
+    """For sites that name classes in their own words: one exchange of the rounded outlines of each class.
 
+    Sites send the quantised convex hulls of their classes; the coordinator trains an SVM on them.
     Sites may call their classes as they like (``names="own"``), and may lack some. What the coordinator learns is the
     set of quantised hulls, grouped by site but not attributed to one. Where one word means one thing everywhere
     (``names="shared"``), it learns the words and the corners of each, and no longer which corners are of one site.
@@ -113,13 +122,15 @@ class Hulls(HullSettings, Method):
         embedding = scatter = scales = None
         if self.maps:
             if self.joint_scale:
-                scales = yield Sum(SumScales(), joint_map.scale_length(columns))
+                scales = yield Sum(SumHullScales(), joint_map.scale_length(columns))
             work = 2e-9 * shape.rows * columns**2
             scatter = yield Sum(SumScatter(scales=scales), joint_map.scatter_length(columns), work=work)
             embedding = Array.of(np.zeros((columns, 2)))
         work = 2e-7 * shape.rows + 2e-3
         if not self.settled:
-            yield Sum(Reach(embedding=embedding, scatter=scatter), REACH, modulus=maximum.MODULUS, work=work)
+            yield Sum(
+                HullExtent(embedding=embedding, scatter=scatter), REACH, modulus=fixed_point.MODULUS, work=work
+            )
             scatter = None
         levels, decides = foreseen_levels(self, shape)
         coarse = (
@@ -131,10 +142,10 @@ class Hulls(HullSettings, Method):
         length = encoding.code.length
         spent = work + SYMBOL_SECONDS * length
         yield Sum(word, length, modulus=encoding.code.modulus, work=spent, bound=decides)
-        yield Ask(self._told(shape, encoding), Learnt(), bound=decides)
+        yield Ask(self._told(shape, encoding), HullModelTaken(), bound=decides)
         return encoding.classes
 
-    def _told(self, shape: Shape, plan: HullPlan) -> Learn:
+    def _told(self, shape: Shape, plan: HullPlan) -> TakeHullModel:
         """Return what sites are told, of numbers that could be: a class of one site alone takes fewer bytes."""
         blank = np.zeros((1 if plan.classes == 2 else plan.classes, 2))
         model = HullModel(
@@ -148,10 +159,10 @@ class Hulls(HullSettings, Method):
             shape.classes if self.shared else (),
         ).to_bytes()
         if self.shared:
-            return Learn(groups=(), model=model)
+            return TakeHullModel(groups=(), model=model)
         labels = plan.classes * plan.blocks
-        known = Evidence(own=0.5, rival=0, other=0.5)
-        return Learn(groups=(0,) * labels, evidence=(known,) * labels, model=model)
+        known = MatchEvidence(own=0.5, rival=0, other=0.5)
+        return TakeHullModel(groups=(0,) * labels, evidence=(known,) * labels, model=model)
 
     def _check_grid(self, farthest: float) -> None:
         try:
@@ -162,7 +173,7 @@ class Hulls(HullSettings, Method):
     def _grid(self, radius: float) -> Grid:
         return make_grid(self.epsilon, radius, c=self.curvature, equal_area=self.equal_area)
 
-    def conduct(self, sites: Sites) -> HullModel:
+    def conduct(self, sites: Coordinator) -> HullModel:
         """Hold the conversation: join, agree, sum, decode, group, fit, tell."""
         cohort = join(sites, self)
         words = agree_on_names(cohort, self.classes) if self.shared else ()
@@ -170,7 +181,8 @@ class Hulls(HullSettings, Method):
         embedding = None if mapped[0] is None else Array.of(mapped[0])
         reach = [0, 0, 0, 0]
         if not self.settled:
-            reach, scatter = self._reach(cohort, Reach(embedding=embedding, scatter=scatter)), None
+            reach = self._reach(cohort, HullExtent(embedding=embedding, scatter=scatter))
+            scatter = None
         plan = self._plan(reach, len(cohort.names), len(words))
         ask: type[EncodeHulls | EncodeCorners] = EncodeCorners if self.shared else EncodeHulls
         word = cohort.sum_elements(
@@ -198,13 +210,13 @@ class Hulls(HullSettings, Method):
             "radius": plan.radius,
         }
         model, learn = self._learn(hulls, words, plan, mapped, sites)
-        told = sites.ask(learn, of=cohort.left, expect=Learnt)
+        told = sites.ask(learn, of=cohort.left, expect=HullModelTaken)
         told.need(cohort.min_sites, "that they can use the model")
         return model
 
     def _learn(
-        self, hulls: Sequence[Hull], words: Sequence[str], plan: HullPlan, mapped: Mapped, sites: Sites
-    ) -> tuple[HullModel, Learn]:
+        self, hulls: Sequence[Hull], words: Sequence[str], plan: HullPlan, mapped: Mapped, sites: Coordinator
+    ) -> tuple[HullModel, TakeHullModel]:
         """Make the model from the decoded hulls, and what the sites are told; note what is to be seen or doubted."""
         bins = [np.array(hull.bins) for hull in hulls]
         if self.shared:
@@ -212,34 +224,37 @@ class Hulls(HullSettings, Method):
             sites.artifacts |= plan.artifacts(bins, np.arange(len(bins)))
             sites.metrics["classes"] = len(found)
             model = self._fit_words(bins, found, plan, mapped)
-            return model, Learn(groups=(), model=model.to_bytes())
+            return model, TakeHullModel(groups=(), model=model.to_bytes())
         owners = np.array([hull.label // plan.classes for hull in hulls])
         model, members = self._fit(bins, owners, plan, mapped, sites.seed)
         evidence = group_evidence([plan.grid.center(one) for one in bins], owners, members, c=self.curvature)
-        groups, known = [-1] * (plan.classes * plan.blocks), [Evidence()] * (plan.classes * plan.blocks)
+        groups = [-1] * (plan.classes * plan.blocks)
+        known = [MatchEvidence()] * (plan.classes * plan.blocks)
         for hull, member, one in zip(hulls, members.tolist(), evidence, strict=True):
-            groups[hull.label], known[hull.label] = member, one
+            groups[hull.label] = member
+            known[hull.label] = one
         sites.artifacts |= plan.artifacts(bins, members, owners)
         sites.metrics["doubtful_hulls"] = sum(one.verdict == "doubtful" for one in evidence)
         sites.notices += doubts(members.tolist(), evidence)
         if self.n_classes is None:
             sites.notices += unequal_numbers(np.unique(owners, return_counts=True)[1].tolist())
-        return model, Learn(groups=tuple(groups), evidence=tuple(known), model=model.to_bytes())
+        return model, TakeHullModel(groups=tuple(groups), evidence=tuple(known), model=model.to_bytes())
 
     def _joint_map(self, cohort: Cohort) -> tuple[Mapped, SumResult]:
         """Return the joint map with its scale, and the sum from which the map follows, which sites check."""
-        columns, scales = cohort.columns, None
+        columns = cohort.columns
+        scales = None
         if self.joint_scale:
-            scales = cohort.sum_checked(SumScales())
+            scales = cohort.sum_checked(SumHullScales())
         result = cohort.sum_checked(SumScatter(scales=scales))
         total = result.reals(SumScatter)
-        joint = joint_map.joint_scales(total if scales is None else scales.reals(SumScales), columns)
+        joint = joint_map.joint_scales(total if scales is None else scales.reals(SumHullScales), columns)
         return (joint_map.projection(total, columns), joint), result
 
-    def _reach(self, cohort: Cohort, question: Reach) -> list[int]:
+    def _reach(self, cohort: Cohort, question: HullExtent) -> list[int]:
         """Return the three levels, and how many hull points there are in all, each site's rounded up to its level."""
-        total = cohort.sum_elements(question, modulus=maximum.MODULUS, length=REACH)
-        return [*maximum.read_levels(total, LEVELS), int(total[-1])]
+        total = cohort.sum_elements(question, modulus=fixed_point.MODULUS, length=REACH)
+        return [*fixed_point.read_levels(total, LEVELS), int(total[-1])]
 
     def _plan(self, reach: Sequence[int], blocks: int, words: int = 0) -> HullPlan:
         classes = words or self.given_classes or reach[0]

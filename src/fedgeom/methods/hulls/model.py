@@ -123,7 +123,8 @@ class HullModel(Model):
     def predict_proba(self, X: npt.ArrayLike) -> Floats:
         """Return each class's probability by Platt scaling (Appendix H), rows summing to 1."""
         scores = self.decision_function(X)
-        A, B = self.platt[:, 0], self.platt[:, 1]
+        A = self.platt[:, 0]
+        B = self.platt[:, 1]
         p = 0.5 * (1.0 - np.tanh((A * scores + B) / 2.0))
         if self.classes == 2:
             return np.column_stack([1.0 - p[:, 0], p[:, 0]])
@@ -173,7 +174,8 @@ class HullModel(Model):
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"the file holds no hulls model: {error} is missing or wrong") from error
         # A number of classes that no array bears out would cost whoever writes their names down as much as it says.
-        count, shape = 1 if made.classes == 2 else made.classes, np.shape(made.reference)
+        count = 1 if made.classes == 2 else made.classes
+        shape = np.shape(made.reference)
         if len(shape) != 2 or shape != (count, 2) or not shape == made.normal.shape == made.platt.shape:
             raise InputError(f"the file has hyperplanes of shape {shape} for {made.classes} classes")
         if made.intercept is not None and made.intercept.shape != (count,):

@@ -31,7 +31,9 @@ def joint_points(settings: HullSettings, sites: Sequence[SiteData]) -> tuple[lis
     """Return the sites' rows as points of the disc, and the joint map with its scale."""
     if not settings.maps:
         return [site.X for site in sites], (None, None)
-    columns, bits, joint = sites[0].X.shape[1], SumScatter.fraction_bits, None
+    columns = sites[0].X.shape[1]
+    bits = SumScatter.fraction_bits
+    joint = None
     if settings.joint_scale:
         total = fixed_sum([joint_map.site_scale(site.X) for site in sites], fraction_bits=bits)
         joint = joint_map.joint_scales(total, columns)
@@ -88,12 +90,14 @@ def corners(site: SiteData, question: EncodeHulls | EncodeCorners, trim: float |
 
     A joint scale is the site's own here: in a preview the other sites' rows are the site's own, a little shaken.
     """
-    grid, X = question.plan.grid, site.X
+    grid = question.plan.grid
+    X = site.X
     if question.embedding is not None:
         scales = joint_map.column_scales(X)
         X = joint_map.embed(X, question.embedding.numpy(), scales, c=question.plan.curvature)
     labels = site.y.astype(str)
-    hulls, found = class_hulls(X, labels, trim, c=question.plan.curvature), []
+    hulls = class_hulls(X, labels, trim, c=question.plan.curvature)
+    found = []
     for label, bins in rounded_hulls(hulls, grid).items():
         points = X[labels == label]
         found.append(

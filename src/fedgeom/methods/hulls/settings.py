@@ -39,7 +39,7 @@ class HullSettings(Settings):
     """"hard" is Eq. 6, without λ: the run ends without a model where no hyperplane separates the corners."""
     space: Literal["poincare", "euclidean"] = "poincare"
     """Where the SVM works on the corners: in the disc (the paper's FLP), or on its flat coordinates (FLE)."""
-    pairs: Annotated[int, Between(1)] = 3
+    n_pairs: Annotated[int, Between(1)] = 3
     """How many closest pairs are tried for the reference point (Appendix I.2)."""
     grouping: Grouping = "constrained"
     """How hulls are put together to classes; "published" is Kernighan–Lin for two, spectral for more."""

@@ -30,12 +30,20 @@ from fedgeom.methods.hulls.core import (
     rounded_hulls,
 )
 from fedgeom.methods.hulls.encoding import check_plan
-from fedgeom.methods.hulls.matching import Evidence, check_grouping
-from fedgeom.methods.hulls.messages import EncodeCorners, EncodeHulls, Learn, Learnt, Reach, SumScales, SumScatter
+from fedgeom.methods.hulls.matching import MatchEvidence, check_grouping
+from fedgeom.methods.hulls.messages import (
+    EncodeCorners,
+    EncodeHulls,
+    HullExtent,
+    HullModelTaken,
+    SumHullScales,
+    SumScatter,
+    TakeHullModel,
+)
 from fedgeom.methods.hulls.model import HullModel
 from fedgeom.methods.hulls.settings import HullSettings
-from fedgeom.protocols.maximum import write_levels
-from fedgeom.protocols.model_delivery import HandedModel
+from fedgeom.protocols.fixed_point import write_levels
+from fedgeom.protocols.model_delivery import DeliveredModel
 from fedgeom.protocols.names import LabelNames, NamesMemory
 from fedgeom.protocols.secure_sum.messages import SumResult
 from fedgeom.protocols.site import Contribution, SecureMemory, SummingPart, SummingSite
@@ -69,8 +77,8 @@ class JointMap(SummingPart[MapMemory]):
         found: SiteData = self.site.rows  # type: ignore[attr-defined]
         return found
 
-    @answers(SumScales)
-    def scale(self, ask: SumScales) -> Contribution:
+    @answers(SumHullScales)
+    def scale(self, ask: SumHullScales) -> Contribution:
         """Add this site's column means and deviations to the secure sum."""
         self.site.check_size(joint_map.scale_length(self.site.data.shape[1]))
         return self.contribute(ask, joint_map.site_scale(self._rows.X))
@@ -86,8 +94,8 @@ class JointMap(SummingPart[MapMemory]):
         if ask.scales is not None:
             if ask.scales.total.shape != (joint_map.scale_length(columns),):
                 raise ProtocolError("the joint scale does not fit the columns")
-            self.site.sums.check_result(ask.scales, SumScales)
-            scales = joint_map.joint_scales(ask.scales.reals(SumScales), columns)
+            self.site.sums.check_result(ask.scales, SumHullScales)
+            scales = joint_map.joint_scales(ask.scales.reals(SumHullScales), columns)
             if scales is None:  # it depends on the sum alone, which is the same for all sites
                 raise ProtocolError("a column varies too little for a joint scale")
             self.memory.scales = scales.tobytes()
@@ -103,14 +111,17 @@ class JointMap(SummingPart[MapMemory]):
             raise ProtocolError("a joint map came before the joint scale")
         return np.frombuffer(self.memory.scales).reshape(2, columns)
 
-    def points(self, ask: Reach | EncodeHulls | EncodeCorners, c: float) -> Floats:
+    def points(self, ask: HullExtent | EncodeHulls | EncodeCorners, c: float) -> Floats:
         """Return the site's rows as points of the disc, (rows, 2), f8; a map must be the one that the sums say."""
-        X, matrix = self._rows.X, ask.embedding
+        X = self._rows.X
+        matrix = ask.embedding
         if (matrix is not None) != self.settings.maps:
             raise ProtocolError("a joint map came where the terms have none, or none where they have one")
         if matrix is None:
             return X
-        P, scales, memory = matrix.numpy(), self._scales(), self.memory
+        P = matrix.numpy()
+        scales = self._scales()
+        memory = self.memory
         if P.dtype != np.float64 or P.shape != (X.shape[1], 2) or not (np.abs(P) < LARGEST_ENTRY).all():
             raise ProtocolError(f"a joint map of shape {P.shape} came; wanted moderate numbers, ({X.shape[1]}, 2)")
         told = fingerprint(b"map", matrix.data)
@@ -150,7 +161,7 @@ class HullMemory(SecureMemory, kw_only=True):
     classes: int = 0
     groups: dict[str, int] = {}
     """For each of the site's names the global class, or -1."""
-    evidence: dict[str, Evidence] = {}
+    evidence: dict[str, MatchEvidence] = {}
     """For each of the site's names how near its class and the next best one are."""
     map: MapMemory = msgspec.field(default_factory=MapMemory)
     names: NamesMemory = msgspec.field(default_factory=NamesMemory)
@@ -162,13 +173,14 @@ class HullSite(SummingSite[HullMemory]):
     memory_type: ClassVar[type[Memory]] = HullMemory
     parts: ClassVar[tuple[type[Part[Any]], ...]] = (LabelNames, JointMap)
     takes_models: ClassVar[bool] = False
-    handed: HandedModel[HullModel]
+    handed: DeliveredModel[HullModel]
     names: LabelNames
     map: JointMap
 
     def check(self, settings: HullSettings) -> None:
         """Refuse data that the method cannot use, naming the site."""
-        faults, labels = Collector(self.name), [str(name) for name in self.data.classes.tolist()]
+        faults = Collector(self.name)
+        labels = [str(name) for name in self.data.classes.tolist()]
         with faults.take():
             check_table(self.data, min_rows=settings.min_rows, min_rows_per_class=self.policy.min_rows_per_class)
         if settings.shared:
@@ -193,7 +205,8 @@ class HullSite(SummingSite[HullMemory]):
         joint = self.handed.model
         if joint is None:
             return {}
-        found, some = self._meanings(joint), self.data.some(MOST_SCORED)
+        found = self._meanings(joint)
+        some = self.data.some(MOST_SCORED)
         right = np.mean(joint.for_site(found).predict(some.X) == some.y.astype(str))
         return found | {"fits": float(right), "rows": len(self.data), **self.names.left_out()}
 
@@ -216,8 +229,8 @@ class HullSite(SummingSite[HullMemory]):
         """Return the global class of each of the site's words; of a word whose hull was lost, none."""
         return {label: group for label, group in self.memory.groups.items() if group >= 0}
 
-    @answers(Reach)
-    def reach(self, ask: Reach) -> Contribution:
+    @answers(HullExtent)
+    def reach(self, ask: HullExtent) -> Contribution:
         """Say, masked, how many classes and hull points there are here and how far out the points lie.
 
         With shared names the number of classes is agreed on already, and none is said.
@@ -254,7 +267,8 @@ class HullSite(SummingSite[HullMemory]):
 
     def _hulls(self, ask: EncodeHulls | EncodeCorners) -> dict[str, Bins]:
         """Return the quantised hulls of the site's classes, if the plan is one that follows from the terms."""
-        plan, settings = ask.plan, self.settings
+        plan = ask.plan
+        settings = self.settings
         self.joining.keep_to_terms(
             epsilon=plan.epsilon,
             radius=plan.radius,
@@ -278,7 +292,8 @@ class HullSite(SummingSite[HullMemory]):
         self, ask: EncodeHulls | EncodeCorners, hulls: dict[str, Bins], labels: dict[str, int]
     ) -> Contribution:
         """Return the encoded bins of the hulls, each under its label."""
-        plan, word = ask.plan, dict[int, int]()
+        plan = ask.plan
+        word = dict[int, int]()
         for name, bins in hulls.items():
             value = plan.labels.labels[labels[name]]
             for place in bins.tolist():
@@ -287,8 +302,8 @@ class HullSite(SummingSite[HullMemory]):
             raise InputError(f"the hulls have {len(word)} bins, more than the agreed {plan.capacity}")
         return self.contribute(ask, plan.code.encode(list(word), list(word.values())))
 
-    @answers(Learn)
-    def learn(self, ask: Learn) -> Learnt:
+    @answers(TakeHullModel)
+    def learn(self, ask: TakeHullModel) -> HullModelTaken:
         """Keep the model, and find out which global class each local name means."""
         memory = self.memory
         if not memory.classes:
@@ -296,7 +311,8 @@ class HullSite(SummingSite[HullMemory]):
         if self.settings.shared:
             if ask.groups or ask.evidence:
                 raise ProtocolError("a result that matches names came where the terms have shared ones")
-            words, agreed = self.handed.read(ask.model).names, self.names.agreed
+            words = self.handed.read(ask.model).names
+            agreed = self.names.agreed
             kept = tuple(
                 word for word in agreed if word in words
             )  # sites that alone had a word may be lost by now
@@ -304,7 +320,7 @@ class HullSite(SummingSite[HullMemory]):
                 raise ProtocolError("the model has other classes than the words that the sites agreed on")
             self.handed.keep(ask.model)
             memory.groups = {word: words.index(word) if word in words else -1 for word in memory.slots}
-            return Learnt()
+            return HullModelTaken()
         wanted = memory.classes * len(self.joining.memory.order)
         # Whether an answer is refused must not depend on the hidden order, or refusals would tell it.
         check_grouping(ask.groups, ask.evidence, wanted, memory.classes)
@@ -312,7 +328,7 @@ class HullSite(SummingSite[HullMemory]):
         first = memory.classes * self.joining.block
         memory.groups = {label: ask.groups[first + slot] for label, slot in memory.slots.items()}
         memory.evidence = {label: ask.evidence[first + slot] for label, slot in memory.slots.items()}
-        return Learnt()
+        return HullModelTaken()
 
     @property
     def rows(self) -> SiteData:

@@ -12,20 +12,26 @@ from fedgeom.arrays import Floats
 from fedgeom.crypto.keys import SEAL_BYTES
 from fedgeom.crypto.neighbours import COMPLETE_UP_TO
 from fedgeom.errors import ProtocolError
-from fedgeom.federation.coordinator import Sites
+from fedgeom.federation.coordinator import Coordinator
 from fedgeom.federation.model import Model
 from fedgeom.federation.plan import Ask, Bytes, Plan, Shape, bytes_size, map_size, text_size
 from fedgeom.federation.site import Site
 from fedgeom.methods.hyperfed.model import HyperFedModel
 from fedgeom.methods.hyperfed.settings import HyperFedSettings
-from fedgeom.methods.hyperfed.site import CompareUpdates, FirstLetters, HyperFedSite, PairShares, PassOn
+from fedgeom.methods.hyperfed.site import (
+    CompareUpdates,
+    FirstUpdateMessages,
+    HyperFedSite,
+    PairShares,
+    RelayUpdateMessages,
+)
 from fedgeom.methods.iterative.algorithm import Algorithm, Specimen
-from fedgeom.methods.iterative.training import Conversation, Group, Outcome
+from fedgeom.methods.iterative.training import Group, Outcome, TrainingLoop
 from fedgeom.methods.iterative.tree import to_wire
 from fedgeom.protocols.pairwise import asks_first, deliver, letter_bytes, open_shares
 
 
-class Compared(NamedTuple):
+class UpdateGeometry(NamedTuple):
     """How the updates of the sites that are left lie to each other."""
 
     names: tuple[str, ...]
@@ -35,12 +41,12 @@ class Compared(NamedTuple):
     """(sites,): of the updates, where raw deviations are weighed; else zeros."""
 
 
-class HyperFedConversation(Conversation):
+class HyperFedLoop(TrainingLoop):
     """One run of `HyperFed`."""
 
     rule: HyperFedSettings
 
-    def __init__(self, rule: HyperFedSettings, sites: Sites):
+    def __init__(self, rule: HyperFedSettings, sites: Coordinator):
         super().__init__(rule, sites)
         self.mixed: list[float] = []
         """For each round, how many sites the sum really mixed: 1/Σp²."""
@@ -64,9 +70,10 @@ class HyperFedConversation(Conversation):
         self.sites.metrics["sites mixed"] = self.mixed
         return replace(group, members=found.names, factors=dict(zip(found.names, p.tolist(), strict=True)))
 
-    def compare(self, number: int, group: Group) -> Compared:
+    def compare(self, number: int, group: Group) -> UpdateGeometry:
         """Have every two sites compare their updates; sites that are lost on the way are left out."""
-        given, members = to_wire(group.given), group.members
+        given = to_wire(group.given)
+        members = group.members
         begin = {
             name: CompareUpdates(
                 round=number,
@@ -76,12 +83,14 @@ class HyperFedConversation(Conversation):
             )
             for name in members
         }
-        first = self.sites.ask(begin, expect=FirstLetters)
-        alive, shares = set(first), dict[tuple[str, str], int]()
+        first = self.sites.ask(begin, expect=FirstUpdateMessages)
+        alive = set(first)
+        shares = dict[tuple[str, str], int]()
         post = deliver({name: answer.letters for name, answer in first.items()}, alive)
         for turn in (1, 2):
             asked = {
-                name: PassOn(round=number, number=turn, letters=letters) for name, letters in sorted(post.items())
+                name: RelayUpdateMessages(round=number, number=turn, letters=letters)
+                for name, letters in sorted(post.items())
             }
             replies = self.sites.ask(asked, expect=PairShares)
             alive -= set(replies.missing)
@@ -89,7 +98,7 @@ class HyperFedConversation(Conversation):
             post = deliver({name: reply.letters for name, reply in replies.items()}, alive)
         names = tuple(name for name in members if name in alive)
         lengths = np.array([first[name].length for name in names])
-        return Compared(names, _cosines(names, shares), lengths)
+        return UpdateGeometry(names, _cosines(names, shares), lengths)
 
 
 SHARE = 9
@@ -126,15 +135,16 @@ def _to_partners(names: tuple[str, ...], size: int, *, begins: bool) -> Bytes:
 
 @dataclass(frozen=True, kw_only=True)
 class HyperFed(HyperFedSettings, Algorithm):
-    """A network trained towards fixed prototypes in the Poincaré ball, and consistent aggregation (Liao et al. 2023).
+    """For sites that lack some classes: a network with a fixed point for each class (Liao et al. 2023).
 
+    A network is trained towards fixed prototypes in the Poincaré ball; updates are aggregated consistently.
     Needs torch; the secure comparison of updates needs seal-python. `published` is the paper's own setting, `measured`
     what did best when measured.
     """
 
     name: ClassVar[str] = "hyperfed"
     site: ClassVar[type[Site[Any]]] = HyperFedSite
-    conversation: ClassVar[type[Conversation]] = HyperFedConversation
+    conversation: ClassVar[type[TrainingLoop]] = HyperFedLoop
     model_type: ClassVar[type[Model]] = HyperFedModel
 
     def plan_rounds(self, shape: Shape, state: Specimen) -> Plan:
@@ -145,9 +155,10 @@ class HyperFed(HyperFedSettings, Algorithm):
 
     def _plan_comparison(self, shape: Shape, state: Specimen) -> Plan:
         """Yield the letters between every two sites, of which one begins."""
-        asked, answered = (1, 1)
+        asked = 1
+        answered = 1
         if shape.known:
-            asked, answered = letter_bytes(state.numbers, self.rounds)
+            asked, answered = letter_bytes(state.numbers, self.n_rounds)
         first = bytes_size(SEAL_BYTES + asked)
         back = bytes_size(SEAL_BYTES + answered)
         sizes = "letters between sites are rounded up; which sites train in a round"
@@ -158,18 +169,18 @@ class HyperFed(HyperFedSettings, Algorithm):
 
         yield Ask(
             compare,
-            FirstLetters(letters={}, length=1.0),
+            FirstUpdateMessages(letters={}, length=1.0),
             up=_to_partners(shape.sites, first, begins=True),
-            times=self.rounds,
+            times=self.n_rounds,
             bound=sizes,
         )
         for turn, came, sent in ((1, first, back + SHARE), (2, back, SHARE)):
             yield Ask(
-                PassOn(round=self.rounds, number=turn, letters={}),
+                RelayUpdateMessages(round=self.n_rounds, number=turn, letters={}),
                 PairShares(letters={}, shares={}),
                 down=_to_partners(shape.sites, came, begins=turn == 2),
                 up=_to_partners(shape.sites, sent, begins=turn == 2),
-                times=self.rounds,
+                times=self.n_rounds,
                 bound=sizes,
             )
 
@@ -177,9 +188,9 @@ class HyperFed(HyperFedSettings, Algorithm):
     def published(cls, **changes: Any) -> HyperFed:
         """Return the paper's setting (Section 5.1), with prototypes and weights by its own equations 5 and 11."""
         paper: dict[str, Any] = {
-            "batch": 128,
+            "batch_size": 128,
             "epochs": 5,
-            "rate": 0.3,
+            "learning_rate": 0.3,
             "head": {"name": "poincare", "slope": 0.9, "placing": "published"},
             "loss": {"name": "triplet", "margin": 3.0},
             "aggregation": {"name": "consistent", "deviations": "raw", "solver": "printed"},

@@ -12,7 +12,7 @@ from fedgeom.errors import InputError
 from fedgeom.geometry.graphs.class_tree import ClassTree, softened, tree_error
 from fedgeom.geometry.hyperbolic import poincare
 from fedgeom.methods.iterative.heads import Head, Poincare
-from fedgeom.methods.iterative.learners.building import built_learner
+from fedgeom.methods.iterative.learners.base import built_learner
 from fedgeom.methods.iterative.model import TrainedModel
 
 
@@ -51,7 +51,8 @@ class HyperFedModel(TrainedModel):
 
         ``temperature`` above 1 makes the probabilities less sure of themselves first (`softened`).
         """
-        tree, chances = self.tree, softened(self.predict_proba(X), temperature)
+        tree = self.tree
+        chances = softened(self.predict_proba(X), temperature)
         if groups:
             found: npt.NDArray[Any] = np.array(tree.nodes)[tree.nearest_node(chances)]
             return found

@@ -12,7 +12,7 @@ from fedgeom.errors import InputError
 from fedgeom.federation.settings import Between
 from fedgeom.geometry.graphs.class_tree import ClassTree
 from fedgeom.geometry.hyperbolic.prototypes import random_rotation
-from fedgeom.methods.iterative.consistent import Consistent
+from fedgeom.methods.iterative.aggregation import Consistent
 from fedgeom.methods.iterative.heads import UNDER, Poincare, tree_lines
 from fedgeom.methods.iterative.networks.base import Network
 from fedgeom.methods.iterative.settings import (
@@ -76,14 +76,16 @@ class HyperFedSettings(TrainingRule):
         super().__post_init__()
         if self.consistent is not None:  # the weights are those of Eq. 10, whatever sites have in rows
             object.__setattr__(self, "weights", "sites")
-        network, head = self.network, self.head
-        if isinstance(network, Network) and network.embedding is None and isinstance(head, Poincare):
-            object.__setattr__(self, "network", replace(network, embedding=DIMENSION))
+        network = self.network
+        head = self.head
+        if isinstance(network, Network) and network.embedding_dim is None and isinstance(head, Poincare):
+            object.__setattr__(self, "network", replace(network, embedding_dim=DIMENSION))
         self._place()
 
     def _place(self) -> None:
         """Give the head the tree, and the place of its prototypes in the model."""
-        head, kept = self.head, self.prototypes
+        head = self.head
+        kept = self.prototypes
         if not isinstance(head, Poincare):
             if kept != "fixed and shared" or self.class_tree:
                 raise InputError('prototypes and class_tree are of the head "poincare"; another was given')

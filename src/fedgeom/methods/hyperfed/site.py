@@ -28,7 +28,7 @@ Share = Annotated[int, msgspec.Meta(ge=0, lt=MODULUS)]
 Letters = dict[Name, bytes]
 
 
-class FirstLetters(Message, kind="hyperfed.letters"):
+class FirstUpdateMessages(Message, kind="hyperfed.letters"):
     """A site's sealed letters to the partners with whom it begins."""
 
     reveals: ClassVar[str] = (
@@ -39,7 +39,7 @@ class FirstLetters(Message, kind="hyperfed.letters"):
     """‖Δ_k‖, where the terms weigh raw deviations; else 0."""
 
 
-class CompareUpdates(Question, kind="hyperfed.compare", answer=FirstLetters):
+class CompareUpdates(Question, kind="hyperfed.compare", answer=FirstUpdateMessages):
     """Ask a site to train, to keep what came of it, and to begin to compare it with that of others."""
 
     round: RoundNumber
@@ -61,7 +61,7 @@ class PairShares(Message, kind="hyperfed.shares"):
     shares: dict[Name, Share]
 
 
-class PassOn(Question, kind="hyperfed.pass", answer=PairShares):
+class RelayUpdateMessages(Question, kind="hyperfed.relay", answer=PairShares):
     """Bring a site its partners' letters."""
 
     round: RoundNumber
@@ -73,14 +73,14 @@ class PassOn(Question, kind="hyperfed.pass", answer=PairShares):
 PURPOSE = b"update"
 
 
-class Answered(msgspec.Struct, frozen=True):
+class PairAnswer(msgspec.Struct, frozen=True):
     """What was answered to a partner that began."""
 
     letter: bytes
     share: int
 
 
-class Trained(msgspec.Struct, kw_only=True):
+class TrainedUpdate(msgspec.Struct, kw_only=True):
     """What came of the round that is under way; kept until the sum, so that a site trains once."""
 
     round: int = -1
@@ -94,14 +94,14 @@ class Trained(msgspec.Struct, kw_only=True):
     """The key of this round's ciphertexts."""
     letter: bytes = b""
     """What all partners are sent with whom this site begins."""
-    answered: dict[str, Answered] = {}
+    answered: dict[str, PairAnswer] = {}
     """Asked again, the site says the very same: a second mask would not fit what the partner has."""
 
 
 class HyperFedMemory(TrainingMemory, kw_only=True):
     """What a site remembers of the round that is under way."""
 
-    under_way: Trained = msgspec.field(default_factory=Trained)
+    under_way: TrainedUpdate = msgspec.field(default_factory=TrainedUpdate)
 
 
 class HyperFedSite(TrainingSite):
@@ -132,22 +132,23 @@ class HyperFedSite(TrainingSite):
             )
 
     @answers(CompareUpdates)
-    def compare(self, ask: CompareUpdates) -> FirstLetters:
+    def compare(self, ask: CompareUpdates) -> FirstUpdateMessages:
         """Train, keep the update, and write to the partners with whom this site begins."""
-        rule, memory = self.hyper, self.memory
+        rule = self.hyper
+        memory = self.memory
         if not rule.compares:
             raise ProtocolError("the terms of this run have no updates compared")
         self.agreement.check_agreed(ask.agreed)
         self._check_partners(ask)
         begins = [partner for partner in ask.partners if asks_first(self.name, partner)]
         numbers = sum(int(np.prod(leaf.shape)) for leaf in ask.given.values() if isinstance(leaf, Array))
-        self.check_size(pairwise.letter_bytes(numbers, rule.rounds)[0] * len(begins), 1)
+        self.check_size(pairwise.letter_bytes(numbers, rule.n_rounds)[0] * len(begins), 1)
         asked = fingerprint(b"compare", encode(ask))
         if memory.trained.get(ask.round) != asked or memory.under_way.round != ask.round:
-            rate = rule.rate_in(min(ask.round, rule.rounds - 1))
+            rate = rule.rate_in(min(ask.round, rule.n_rounds - 1))
             sent, _, figures = super().train(asked, ask.round, ask.given, rate)
-            begun = self._products.begin(pairwise.quantise(sent.flat()), rule.rounds)
-            memory.under_way = Trained(
+            begun = self._products.begin(pairwise.quantise(sent.flat()), rule.n_rounds)
+            memory.under_way = TrainedUpdate(
                 round=ask.round,
                 given=_hash(ask.given),
                 partners=ask.partners,
@@ -156,11 +157,12 @@ class HyperFedSite(TrainingSite):
                 secret=begun.secret,
                 letter=begun.letter,
             )
-        first, kept = 2 * ask.round + 1, memory.under_way
+        first = 2 * ask.round + 1
+        kept = memory.under_way
         letters = {partner: self._sealed(partner, first, kept.letter) for partner in begins}
         raw = rule.consistent is not None and rule.consistent.deviations == "raw"
         length = float(np.linalg.norm(from_wire(kept.sent).flat())) if raw else 0.0
-        return FirstLetters(letters=letters, length=length)
+        return FirstUpdateMessages(letters=letters, length=length)
 
     def _check_partners(self, ask: CompareUpdates) -> None:
         """Refuse partners that do not train in this round, or too few of them: a cosine with a stranger is none."""
@@ -170,8 +172,8 @@ class HyperFedSite(TrainingSite):
             raise ProtocolError("the partners are not other sites that train in this round")
         self.joining.check_many_enough({*partners, self.name})
 
-    @answers(PassOn)
-    def pass_on(self, ask: PassOn) -> PairShares:
+    @answers(RelayUpdateMessages)
+    def pass_on(self, ask: RelayUpdateMessages) -> PairShares:
         """Answer those who began, or finish with those who answered."""
         kept = self.memory.under_way
         if kept.round != ask.round:
@@ -185,11 +187,11 @@ class HyperFedSite(TrainingSite):
                 raise ProtocolError(f"no letter from {partner!r} is expected at this turn")
             text = open_from(self.joining, partner, PURPOSE, 2 * ask.round + ask.number, sealed)
             if begins:
-                shares[partner] = self._products.finish(len(mine), self.rule.rounds, kept.secret, text)
+                shares[partner] = self._products.finish(len(mine), self.rule.n_rounds, kept.secret, text)
                 continue
             if partner not in kept.answered:
-                helped = self._products.respond(mine, self.rule.rounds, text)
-                kept.answered[partner] = Answered(helped.letter, helped.share)
+                helped = self._products.respond(mine, self.rule.n_rounds, text)
+                kept.answered[partner] = PairAnswer(helped.letter, helped.share)
             said = kept.answered[partner]
             letters[partner] = self._sealed(partner, 2 * ask.round + 2, said.letter)
             shares[partner] = said.share

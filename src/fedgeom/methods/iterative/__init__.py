@@ -1,6 +1,7 @@
 """Iterative federated learning as a table: learners, objectives, aggregations, schedules, personal parts."""
 
 from fedgeom.methods.iterative.aggregation import Aggregation as Aggregation
+from fedgeom.methods.iterative.aggregation import Consistent as Consistent
 from fedgeom.methods.iterative.aggregation import GeometricMedian as GeometricMedian
 from fedgeom.methods.iterative.aggregation import GroupMedian as GroupMedian
 from fedgeom.methods.iterative.aggregation import Krum as Krum
@@ -8,15 +9,14 @@ from fedgeom.methods.iterative.aggregation import Mean as Mean
 from fedgeom.methods.iterative.aggregation import Median as Median
 from fedgeom.methods.iterative.aggregation import TrimmedMean as TrimmedMean
 from fedgeom.methods.iterative.algorithm import Algorithm as Algorithm
-from fedgeom.methods.iterative.consistent import Consistent as Consistent
 from fedgeom.methods.iterative.effort import Crops as Crops
 from fedgeom.methods.iterative.effort import Effort as Effort
-from fedgeom.methods.iterative.effort import Mixed as Mixed
+from fedgeom.methods.iterative.effort import Mixup as Mixup
 from fedgeom.methods.iterative.heads import Head as Head
 from fedgeom.methods.iterative.heads import Linear as Linear
 from fedgeom.methods.iterative.heads import Orthonormal as Orthonormal
 from fedgeom.methods.iterative.heads import Poincare as Poincare
-from fedgeom.methods.iterative.heads import Two as Two
+from fedgeom.methods.iterative.heads import TwoHeadSum as TwoHeadSum
 from fedgeom.methods.iterative.learners import Learner as Learner
 from fedgeom.methods.iterative.learners import register as register
 from fedgeom.methods.iterative.learners.logistic import Logistic as Logistic
@@ -47,15 +47,15 @@ from fedgeom.methods.iterative.networks.convolutional import ResNet20 as ResNet2
 from fedgeom.methods.iterative.objective import Objective as Objective
 from fedgeom.methods.iterative.optimizer import SGD as SGD
 from fedgeom.methods.iterative.optimizer import AdamW as AdamW
+from fedgeom.methods.iterative.optimizer import Constant as Constant
+from fedgeom.methods.iterative.optimizer import Cosine as Cosine
+from fedgeom.methods.iterative.optimizer import Decay as Decay
+from fedgeom.methods.iterative.optimizer import Schedule as Schedule
+from fedgeom.methods.iterative.optimizer import StepDecay as StepDecay
+from fedgeom.methods.iterative.optimizer import Warmup as Warmup
 from fedgeom.methods.iterative.personal import FineTuned as FineTuned
 from fedgeom.methods.iterative.personal import Interpolation as Interpolation
 from fedgeom.methods.iterative.personal import Personal as Personal
-from fedgeom.methods.iterative.schedule import Constant as Constant
-from fedgeom.methods.iterative.schedule import Cosine as Cosine
-from fedgeom.methods.iterative.schedule import Decay as Decay
-from fedgeom.methods.iterative.schedule import Schedule as Schedule
-from fedgeom.methods.iterative.schedule import Step as Step
-from fedgeom.methods.iterative.schedule import Warmup as Warmup
 from fedgeom.methods.iterative.settings import Round as Round
 from fedgeom.methods.iterative.task import Task as Task
 from fedgeom.methods.iterative.tree import State as State

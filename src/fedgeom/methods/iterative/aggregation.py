@@ -14,7 +14,9 @@ import numpy as np
 from fedgeom.arrays import Floats
 from fedgeom.errors import InputError
 from fedgeom.federation.settings import Between, Choice
+from fedgeom.geometry import min_norm
 from fedgeom.protocols.fixed_point import fixed_sum
+from fedgeom.protocols.pairwise import cosines
 from fedgeom.protocols.secure_sum.messages import SumQuestion
 from fedgeom.protocols.secure_sum.rules import LEAST_GROUPS, GroupDraw
 
@@ -117,16 +119,16 @@ class GeometricMedian(Aggregation):
 
     name: ClassVar[str] = "geometric"
 
-    steps: Annotated[int, Between(1)] = 200
+    max_iter: Annotated[int, Between(1)] = 200
     """The most steps."""
-    tolerance: Annotated[float, Between(0)] = 1e-10
+    tol: Annotated[float, Between(0)] = 1e-10
     """The relative size of the last step."""
 
     def __call__(self, vectors: Floats, weights: Floats) -> Floats:
         """Return the point."""
         share = weights / weights.sum()
         at = share @ vectors
-        for _ in range(self.steps):
+        for _ in range(self.max_iter):
             away = vectors - at
             gaps = np.linalg.norm(away, axis=1)
             here = gaps <= 1e-12 * (1 + np.linalg.norm(at))
@@ -134,11 +136,12 @@ class GeometricMedian(Aggregation):
                 break
             pull = share[~here] / gaps[~here]
             step = (pull @ away[~here]) / pull.sum()
-            held, force = float(share[here].sum()), float(np.linalg.norm(pull @ away[~here]))
+            held = float(share[here].sum())
+            force = float(np.linalg.norm(pull @ away[~here]))
             if held:
                 step = step * max(0.0, 1 - held / force) if force else 0 * step
             at = at + step
-            if np.linalg.norm(step) <= self.tolerance * (1 + np.linalg.norm(at)):
+            if np.linalg.norm(step) <= self.tol * (1 + np.linalg.norm(at)):
                 break
         tried = np.vstack([at, vectors])
         costs = np.array([share @ np.linalg.norm(vectors - one, axis=1) for one in tried])
@@ -156,7 +159,7 @@ class GroupMedian(Aggregation):
     name: ClassVar[str] = "groups"
     sums_only: ClassVar[bool] = True
 
-    groups: Annotated[int, Between(LEAST_GROUPS, MOST_GROUPS)] = 5
+    n_groups: Annotated[int, Between(LEAST_GROUPS, MOST_GROUPS)] = 5
     """How many groups: more than twice as many as sites that may lie; each has as many sites as policies ask."""
     rule: Literal["median", "geometric"] = "median"
     """"median": of each coordinate; "geometric": the point with the least sum of distances to the groups' means."""
@@ -167,7 +170,7 @@ class GroupMedian(Aggregation):
     @property
     def draw(self) -> GroupDraw:
         """How the groups are drawn."""
-        return GroupDraw(self.groups, self.drawn_by)
+        return GroupDraw(self.n_groups, self.drawn_by)
 
     def __call__(self, vectors: Floats, weights: Floats) -> Floats:
         """Return one vector of the groups' means, (groups, numbers); weights, (groups,), play no part."""
@@ -187,7 +190,7 @@ def check_aggregation(rule: object, chosen: Aggregation, *, secure: bool | None,
     if secure and not chosen.sums_only:
         raise InputError(
             f"secure=True with aggregation={chosen.name!r}: that looks at each site's vector, which a secure sum "
-            'hides; use aggregation="mean", GroupMedian(groups=…), or secure=False'
+            'hides; use aggregation="mean", GroupMedian(n_groups=…), or secure=False'
         )
     if chosen.by_pairs and not getattr(rule, "compares_updates", False):
         raise InputError(
@@ -207,4 +210,44 @@ def check_aggregation(rule: object, chosen: Aggregation, *, secure: bool | None,
             'secure=False with GroupMedian: groups hide sites in sums; for open vectors use aggregation="median"'
         )
     if share < 1:
-        raise InputError(f"share={share} with GroupMedian: groups are of all sites; use share=1")
+        raise InputError(f"participation={share} with GroupMedian: groups are of all sites; use participation=1")
+
+
+@dataclass(frozen=True)
+class Consistent(Aggregation):
+    """The combination of least norm of what the sites changed (Liao et al. 2023, Eqs. 8 to 11)."""
+
+    name: ClassVar[str] = "consistent"
+    sums_only: ClassVar[bool] = True
+    by_pairs: ClassVar[bool] = True
+
+    deviations: Literal["unit", "raw"] = "unit"
+    """"raw", as printed: the weight goes to whoever moved least. "unit": each is scaled to norm 1 before weighing."""
+    min_effective_sites: Annotated[float, Between(1)] = 3.0
+    """1/Σp² is at least that: how many sites the combination really mixes. Policies may ask for more."""
+    solver: Literal["exact", "line search", "printed"] = "exact"
+    """"exact": the optimum of Eq. 10; "line search": Eq. 11 with the others' mean; "printed": Eq. 11 with their sum."""
+    steps: Annotated[int, Between(1, 10_000)] = 100
+    """How many line searches."""
+
+    def __call__(self, vectors: Floats, weights: Floats) -> Floats:
+        """Return the combination; the sites' own weights, such as their numbers of rows, play no part."""
+        return Mean()(vectors, self.weights_of(vectors, weights))
+
+    def weights_of(self, vectors: Floats, weights: Floats) -> Floats:
+        """Return p of Eq. 10, (sites,)."""
+        lengths = np.linalg.norm(vectors, axis=1) if self.deviations == "raw" else None
+        return self.weigh(cosines(vectors), lengths)
+
+    def weigh(self, cosines: Floats, lengths: Floats | None, *, mixed: float = 1.0) -> Floats:
+        """Return p, (sites,), from cosines (sites, sites) and lengths (sites,); ``mixed`` may raise the bound.
+
+        Line searches start from equal weights; the paper's start, the sites' shares of all rows, would show these.
+        """
+        gram = cosines if lengths is None else cosines * lengths[:, None] * lengths[None, :]
+        count = len(gram)
+        bound = min(max(self.min_effective_sites, mixed), float(count))
+        if self.solver == "exact":
+            return min_norm.least_norm(gram, mixed=bound)
+        search = min_norm.frank_wolfe if self.solver == "line search" else min_norm.as_printed
+        return min_norm.evened(search(gram, np.ones(count), steps=self.steps), mixed=bound)

@@ -17,14 +17,14 @@ import numpy as np
 from fedgeom.data.sites import SiteData
 from fedgeom.data.validation import Finding, unscaled
 from fedgeom.errors import InputError
-from fedgeom.federation.coordinator import Sites
+from fedgeom.federation.coordinator import Coordinator
 from fedgeom.federation.method import Method
 from fedgeom.federation.model import Model
 from fedgeom.federation.plan import Ask, Plan, Shape, Sum
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.site import Site
-from fedgeom.methods.iterative.group_training import AgreeInGroups, GroupedConversation
+from fedgeom.methods.iterative.group_training import AgreeInGroups, GroupedTrainingLoop
 from fedgeom.methods.iterative.messages import Finish, Finished, Masked, TrainGroup, TrainMasked, TrainOpen, Update
 from fedgeom.methods.iterative.model import TrainedModel
 from fedgeom.methods.iterative.private import bounds
@@ -32,7 +32,7 @@ from fedgeom.methods.iterative.settings import TrainingRule
 from fedgeom.methods.iterative.setup import AgreeOnScale, check_together
 from fedgeom.methods.iterative.site import TrainingSite
 from fedgeom.methods.iterative.summed import Summed
-from fedgeom.methods.iterative.training import Conversation, how_many
+from fedgeom.methods.iterative.training import TrainingLoop, how_many
 from fedgeom.methods.iterative.tree import Tree, to_wire
 
 
@@ -56,13 +56,13 @@ class Algorithm(TrainingRule, Method):
 
     site: ClassVar[type[Site[Any]]] = TrainingSite
     model_type: ClassVar[type[Model]] = TrainedModel
-    conversation: ClassVar[type[Conversation]] = Conversation
+    conversation: ClassVar[type[TrainingLoop]] = TrainingLoop
 
-    def conduct(self, sites: Sites) -> TrainedModel:
+    def conduct(self, sites: Coordinator) -> TrainedModel:
         """Hold the conversation: join, agree on classes and scale, train in rounds, hand out the model."""
         if self.group_draw is not None:
-            return GroupedConversation(self, sites).hold()
-        return self.conversation(self, sites).hold()
+            return GroupedTrainingLoop(self, sites).conduct()
+        return self.conversation(self, sites).conduct()
 
     def smallest_sum(self, sites: int) -> int:
         """Return over how few of so many sites models are summed: over those that are drawn for a round."""
@@ -74,7 +74,7 @@ class Algorithm(TrainingRule, Method):
 
     def first_sum(self, round: int) -> int:
         """Return the number of the first sum of a round; those of training come last but for that of the test."""
-        after = sum(map(self.sums_in, range(round, self.rounds))) + (self.holdout is not None)
+        after = sum(map(self.sums_in, range(round, self.n_rounds))) + (self.holdout is not None)
         return self.n_sums - after
 
     @cached_property
@@ -88,7 +88,7 @@ class Algorithm(TrainingRule, Method):
             return None
         everyone = frozenset(names)
         found = [everyone] * self.first_sum(0)
-        for number in range(self.rounds):
+        for number in range(self.n_rounds):
             found += [frozenset(self.drawn(names, seed, number))] * self.sums_in(number)
         return found + [everyone] * (self.holdout is not None)
 
@@ -107,8 +107,8 @@ class Algorithm(TrainingRule, Method):
         drawn = self.count_drawn(sites)
         if self.masked and self.sends and drawn < min(sites, min_cohort):
             raise InputError(
-                f"share={self.share} given, which draws {drawn} of {sites} sites for a round; policies ask for "
-                f"{min_cohort} in each sum (min_cohort), so that no round could be held. Wanted share="
+                f"participation={self.participation} given, which draws {drawn} of {sites} sites for a round; policies "
+                f"ask for {min_cohort} in each sum (min_cohort), so that no round could be held. Wanted participation="
                 f"{math.ceil(100 * min_cohort / sites) / 100} or more, or min_sites={min_cohort}"
             )
 
@@ -123,38 +123,40 @@ class Algorithm(TrainingRule, Method):
 
     def plan_rounds(self, shape: Shape, state: Specimen) -> Plan:
         """Yield the rounds of training."""
-        part = self.share < 1 or self.patience is not None
+        part = self.participation < 1 or self.patience is not None
         decides = "which sites are drawn, or when patience ends" if part else ""
         if self.masked:
             yield from self._plan_sums(shape, state, decides)
             return
-        update = Update(sent=state.sent, weight=1.0, figures=(0.0,) * how_many(self.validation))
+        update = Update(sent=state.sent, weight=1.0, figures=(0.0,) * how_many(self.validation_fraction))
         yield Ask(
             lambda number: TrainOpen(round=number, given=state.given, agreed=bytes(32)),
             update,
-            times=self.rounds,
+            times=self.n_rounds,
             bound=decides,
         )
 
     def _plan_sums(self, shape: Shape, state: Specimen, decides: str) -> Plan:
         """Yield the secure sums of all rounds: over all sites, in each drawn group, or in each cluster."""
         draw = self.group_draw
+        clustered = self.groups > 1 and draw is None
         if draw is not None:
             decides = decides or draw.decides
             groups = draw.planned(shape.sites, shape)
-        else:
-            groups = (shape.sites,) * self.groups
-        if self.groups > 1 and draw is None:
+        elif clustered:
             decides = "clusters are found when the sites have joined"
+            groups = (shape.sites,) * self.groups
+        else:
+            groups = (shape.some(self.count_drawn(shape.n_sites)),)
         for group in groups:
 
             def masked(number: int, group: tuple[str, ...] = group) -> Masked:
                 ask = TrainMasked if draw is None else TrainGroup
                 factors = dict.fromkeys(group, 1.0)
-                named = group if len(groups) > 1 else ()
+                named = group if clustered else ()
                 return ask(round=number, given=state.given, factors=factors, agreed=bytes(32), group=named)
 
-            yield Sum(masked, state.length, times=self.rounds, bound=decides, to=group)
+            yield Sum(masked, state.length, times=self.n_rounds, bound=decides, to=group)
 
     def specimen(self, shape: Shape, classes: int) -> Specimen:
         """Return what travels in a round: shapes follow from the learner, the columns and the classes."""
@@ -163,7 +165,7 @@ class Algorithm(TrainingRule, Method):
         shared = self.shared(first)
         like = Tree(self.sent_like(shared))
         given = to_wire(Tree(self.start(shared)).select(self.gives))
-        length = Summed.of(self, like, learner.statistics).length(how_many(self.validation))
+        length = Summed.of(self, like, learner.statistics).length(how_many(self.validation_fraction))
         privacy = privacy_of(self)
         if privacy is not None:
             length = bounds(self, privacy, shared.size)["numbers"]

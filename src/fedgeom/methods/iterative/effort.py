@@ -48,13 +48,13 @@ class NoAugmentation(Augmentation):
 
 @dataclass(frozen=True)
 class Crops(Augmentation):
-    """Each image is moved by up to ``pad`` pixels, with zeros at the edge, and mirrored or not."""
+    """Each image is moved by up to ``padding`` pixels, with zeros at the edge, and mirrored or not."""
 
     name: ClassVar[str] = "crops"
 
-    pad: Annotated[int, Between(0, 64)] = 4
+    padding: Annotated[int, Between(0, 64)] = 4
     """The most pixels to any side."""
-    flip: Annotated[float, SHARE] = 0.5
+    flip_probability: Annotated[float, SHARE] = 0.5
     """How often an image is mirrored, left to right."""
 
     def __call__(self, inputs: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
@@ -64,9 +64,9 @@ class Crops(Augmentation):
         if inputs.ndim != 4:
             raise InputError('augmentation="crops" is for images; say shape=(channels, height, width)')
         rows, _, height, width = inputs.shape
-        down, across = torch.randint(0, 2 * self.pad + 1, (2, rows, 1), generator=generator).to(inputs.device)
-        mirrored = (torch.rand(rows, 1, generator=generator) < self.flip).to(inputs.device)
-        padded = torch.nn.functional.pad(inputs, (self.pad,) * 4)
+        down, across = torch.randint(0, 2 * self.padding + 1, (2, rows, 1), generator=generator).to(inputs.device)
+        mirrored = (torch.rand(rows, 1, generator=generator) < self.flip_probability).to(inputs.device)
+        padded = torch.nn.functional.pad(inputs, (self.padding,) * 4)
         y = down + torch.arange(height, device=inputs.device)  # (rows, height)
         x = torch.arange(width, device=inputs.device).expand(rows, width)
         x = across + torch.where(mirrored, width - 1 - x, x)
@@ -76,7 +76,7 @@ class Crops(Augmentation):
 
 
 @dataclass(frozen=True)
-class Mixed(Augmentation):
+class Mixup(Augmentation):
     """Rows are mixed two by two, λx + (1 − λ)x′, and must name both classes in that proportion (Zhang et al. 2018).
 
     One λ ~ Beta(α, α) is drawn for every batch. The loss is λ·loss(labels) + (1 − λ)·loss(partners' labels), so that it
@@ -87,14 +87,18 @@ class Mixed(Augmentation):
 
     alpha: Annotated[float, POSITIVE] = 0.5
     """α: small: mostly one of the two rows; 1: any share is as likely."""
-    pad: Annotated[int, Between(0, 64)] = 0
+    padding: Annotated[int, Between(0, 64)] = 0
     """As in `Crops`; 0: images stay where they are."""
-    flip: Annotated[float, SHARE] = 0.0
+    flip_probability: Annotated[float, SHARE] = 0.0
     """As in `Crops`."""
 
     def __call__(self, inputs: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
         """Move and mirror images, where that is wanted; what is mixed is mixed with its labels."""
-        return Crops(self.pad, self.flip)(inputs, generator) if self.pad or self.flip else inputs
+        return (
+            Crops(self.padding, self.flip_probability)(inputs, generator)
+            if self.padding or self.flip_probability
+            else inputs
+        )
 
     def loss(self, loss: Loss, batch: Batch) -> torch.Tensor:
         """Return the mixture of the losses of mixed rows under both rows' labels."""
@@ -118,21 +122,21 @@ class Effort:
     """Passes over the site's rows."""
     steps: int | None = None
     """Gradient steps; None: as many as the epochs make."""
-    batch: int | None = 32
+    batch_size: int | None = 32
     """Rows per step; None: all."""
-    rate: float = 0.1
+    learning_rate: float = 0.1
     """η: the learning rate."""
     solver: Literal["sgd", "exact"] = "sgd"
     """"sgd": steps; "exact": until the objective is minimal (learners that can)."""
     only: npt.NDArray[np.int64] | None = None
     """(rows,): the rows that every step looks at, instead of batches."""
     least: int = 1
-    """The fewest rows of a step that the site's policy allows (``min_batch``). A last batch with fewer is joined to the
-    one before it; with fewer rows in all, the site does not train."""
+    """The fewest rows of a step that the site's policy allows (``min_batch_size``). A last batch with fewer is joined
+    to the one before it; with fewer rows in all, the site does not train."""
 
     optimizer: Optimizer = field(default_factory=SGD)
     """How steps follow from gradients."""
-    clip: float | None = None
+    max_grad_norm: float | None = None
     """The largest norm of a step's gradient; longer ones are shortened."""
     sampling: Literal["shuffled", "balanced"] = "shuffled"
     """"shuffled": every row once an epoch; "balanced": drawn so that all classes of the site come equally often."""
@@ -148,8 +152,9 @@ class Effort:
         """
         there = rows if self.only is None else len(self.only)
         if 0 < there < self.least:
-            raise InputError(f"{there} rows are there to train on; the policy says min_batch = {self.least}")
-        size, per_epoch = self.batch_size(rows), self.per_epoch(rows)
+            raise InputError(f"{there} rows are there to train on; the policy says min_batch_size = {self.least}")
+        size = self.step_rows(rows)
+        per_epoch = self.per_epoch(rows)
         chances = balance(labels) if self.sampling == "balanced" and labels is not None else None
         for at in range(self.count(rows)):
             if self.only is not None:
@@ -162,13 +167,13 @@ class Effort:
 
     def per_epoch(self, rows: int) -> int:
         """Return how many steps make a pass over the rows; too small a rest is no step of its own."""
-        size = self.batch_size(rows)
+        size = self.step_rows(rows)
         whole, rest = divmod(rows, size) if size else (0, 0)
         return max(whole + (rest >= max(self.least, 1)), 1)
 
-    def batch_size(self, rows: int) -> int:
+    def step_rows(self, rows: int) -> int:
         """Return how many rows a step looks at."""
-        return rows if self.batch is None else min(self.batch, rows)
+        return rows if self.batch_size is None else min(self.batch_size, rows)
 
     def count(self, rows: int) -> int:
         """Return the number of gradient steps over this many rows."""
@@ -185,11 +190,11 @@ class Effort:
             )
 
     def shortened(self, gradient: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """Return a gradient, (numbers,), that is no longer than ``clip``."""
-        if self.clip is None:
+        """Return a gradient, (numbers,), that is no longer than ``max_grad_norm``."""
+        if self.max_grad_norm is None:
             return gradient
         norm = float(np.linalg.norm(gradient))
-        return gradient * (self.clip / norm) if norm > self.clip else gradient
+        return gradient * (self.max_grad_norm / norm) if norm > self.max_grad_norm else gradient
 
 
 def balance(labels: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:

@@ -18,8 +18,8 @@ from fedgeom.federation.site import answers
 from fedgeom.methods.iterative import setup
 from fedgeom.methods.iterative.messages import Masked, TrainGroup
 from fedgeom.methods.iterative.settings import Round, TableSettings
-from fedgeom.methods.iterative.setup import Agreed, Agreement, Ready
-from fedgeom.methods.iterative.training import Conversation, Group, Outcome
+from fedgeom.methods.iterative.setup import AgreedSetup, Agreement, Ready
+from fedgeom.methods.iterative.training import Group, Outcome, TrainingLoop
 from fedgeom.methods.iterative.tree import State
 from fedgeom.protocols.cohort import SiteGroups, join
 from fedgeom.protocols.names import AgreeOnNames, agree_on_names
@@ -115,11 +115,14 @@ class AgreeInGroups(Steps):
         return classes
 
 
-def agree_in_groups(groups: SiteGroups, settings: TableSettings) -> tuple[Agreed, dict[int, float]]:
+def agree_in_groups(groups: SiteGroups, settings: TableSettings) -> tuple[AgreedSetup, dict[int, float]]:
     """Agree on class names and scale, tell all sites, and return with it how many rows each group has."""
     cohort = groups.cohort
-    classes, columns = agree_on_names(cohort, settings.classes), cohort.columns
-    joint, summed, counted = settings.scale == "joint", list[GroupSum](), list[GroupSum]()
+    classes = agree_on_names(cohort, settings.classes)
+    columns = cohort.columns
+    joint = settings.scale == "joint"
+    summed = list[GroupSum]()
+    counted = list[GroupSum]()
     if joint:
         summed = groups.sum_checked(lambda number: SumGroupColumns(group=number), length=1 + 2 * columns)
     if settings.sums_rows:
@@ -129,12 +132,13 @@ def agree_in_groups(groups: SiteGroups, settings: TableSettings) -> tuple[Agreed
     ready = cohort.sites.ask(begin, of=left, expect=Ready)
     ready.need(cohort.min_sites, "that they are ready to train")
     cohort.lost_since(ready)
-    told, rows = hash_groups(begin), rows_of_groups(begin)
+    told = hash_groups(begin)
+    rows = rows_of_groups(begin)
     scale = setup.fixed_scale(settings.scale, columns)
     if scale is None and joint:
         scale = scale_of_groups([one.result.reals(SumGroupColumns) for one in summed])
     centre, spread = scale or (None, None)
-    return Agreed(classes, columns, centre, spread, told, sum(rows.values())), rows
+    return AgreedSetup(classes, columns, centre, spread, told, sum(rows.values())), rows
 
 
 class GroupAgreement(Agreement):
@@ -171,13 +175,14 @@ class GroupAgreement(Agreement):
         scale = self.own_scale()
         if ask.columns:
             scale = scale_of_groups([one.result.reals(SumGroupColumns) for one in ask.columns])
-        rows, own = rows_of_groups(ask), own_group(self.site)
+        rows = rows_of_groups(ask)
+        own = own_group(self.site)
         if rows and not rows.get(own, 0.0) > 0:  # there is nothing to divide by
             raise ProtocolError("this site's group was dropped; it takes no part in the training")
         return self.keep(ask.classes, *scale, rows.get(own, 0.0), hash_groups(ask))
 
 
-class GroupedConversation(Conversation):
+class GroupedTrainingLoop(TrainingLoop):
     """One run of one algorithm with `GroupMedian`."""
 
     question: type[Masked] = TrainGroup
@@ -195,9 +200,10 @@ class GroupedConversation(Conversation):
 
     def groups(self, number: int, state: State, chosen: tuple[str, ...]) -> list[Group]:
         """Return the drawn groups, as far as they can be summed; in the end all sites are given the same."""
-        if number >= self.rule.rounds:
+        if number >= self.rule.n_rounds:
             return super().groups(number, state, chosen)
-        given, found = state.select(self.rule.gives), []
+        given = state.select(self.rule.gives)
+        found = []
         for at in range(len(self.drawn.all)):
             members = self.drawn.left(at, set(chosen))
             if members:

@@ -86,7 +86,7 @@ PERSONAL = ("head.personal.weight", "head.personal.bias")
 
 
 @dataclass(frozen=True)
-class Two(Head):
+class TwoHeadSum(Head):
     """A generic linear head and a personal one, whose scores are added (FedRoD, Chen and Chao 2022).
 
     The personal one starts at zero, so that a model without it predicts by the generic head alone.

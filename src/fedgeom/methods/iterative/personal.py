@@ -47,15 +47,15 @@ class FineTuned(Personal):
 
     steps: Annotated[int, Between(1, 10**6)] | None = None
     """Gradient steps; None: as many as in a round."""
-    rate: Annotated[float, POSITIVE] | None = None
+    learning_rate: Annotated[float, POSITIVE] | None = None
     """Learning rate; None: that of the rounds. A head that no round has trained (`FedBABU`) wants less."""
 
     def model(self, task: Task, joint: Tree) -> Tree:
         """Train from the joint model on."""
         if not task.rows:
             return joint
-        if self.rate is not None:
-            task = replace(task, effort=replace(task.effort, rate=self.rate))
+        if self.learning_rate is not None:
+            task = replace(task, effort=replace(task.effort, learning_rate=self.learning_rate))
         return task.fit(joint) if self.steps is None else task.fit(joint, steps=self.steps)
 
 
@@ -87,7 +87,8 @@ def best_mix(task: Task, joint: Tree) -> float:
         kept = np.setdiff1d(np.arange(task.rows), fold)
         if len(fold) == 0 or len(kept) == 0:
             continue
-        local, held = task.part(kept).fit(joint), task.part(fold)
+        local = task.part(kept).fit(joint)
+        held = task.part(fold)
         for at, a in enumerate(GRID):
             losses[at] += len(fold) * held.nll((1 - a) * joint + a * local)
     return float(GRID[int(np.argmin(losses))])

@@ -32,15 +32,16 @@ if TYPE_CHECKING:
 
 COUNT = 0.2
 """What a row's count weighs beside its gradient, whose weight is √(1 - 0.2²): the mean needs both."""
-_COUNT, _GRADIENT = round(COUNT * 2**8), round(math.sqrt(1 - COUNT**2) * 2**8)
+_COUNT = round(COUNT * 2**8)
+_GRADIENT = round(math.sqrt(1 - COUNT**2) * 2**8)
 
 
 def bounds(rule: TrainingRule, privacy: DP, numbers: int) -> dict[str, Any]:
-    """Return what the noise of a round follows from (`fedgeom.protocols.noising.sum_noise`)."""
+    """Return what the noise of a round follows from (`fedgeom.protocols.noise.sum_noise`)."""
     if privacy.unit == "site":  # one site's change may be exchanged for any other
-        return {"sensitivity": 2.0 * FINE_ONE, "numbers": numbers, "releases": rule.rounds}
+        return {"sensitivity": 2.0 * FINE_ONE, "numbers": numbers, "releases": rule.n_rounds}
     most = math.sqrt(_COUNT**2 + _GRADIENT**2) * FINE_ONE
-    return {"sensitivity": most, "numbers": 1 + numbers, "releases": rule.rounds}
+    return {"sensitivity": most, "numbers": 1 + numbers, "releases": rule.n_rounds}
 
 
 def gradient_summand(task: Task, model: Tree, clip: float) -> Ints:
@@ -58,13 +59,15 @@ def summand(site: Any, ask: Masked, rate: float) -> tuple[Ints | BoundedVector, 
     """Return what a site adds to a round's sum before the noise, and what the noise follows from."""
     if set(ask.factors.values()) != {1.0} or ask.faster or ask.group:
         raise ProtocolError("with privacy all sites count alike, in one group, at one rate")
-    rule, privacy = site.rule, privacy_of(site.rule)
+    rule = site.rule
+    privacy = privacy_of(site.rule)
     assert privacy is not None
-    asked, task = ask.ticket.question_hash, site.task(ask.round, rate)
+    asked = ask.ticket.question_hash
+    task = site.task(ask.round, rate)
     state = site.given_state(ask.given, task)
     whole: Ints | BoundedVector
     if privacy.unit == "row":
-        asked_again(site.memory.trained, rule.rounds, asked, ask.round)
+        asked_again(site.memory.trained, rule.n_rounds, asked, ask.round)
         site.memory.trained[ask.round] = asked
         whole = gradient_summand(task, state["model"], privacy.clip)
     else:
@@ -88,15 +91,18 @@ class PrivateRounds:
         privacy = privacy_of(rule)
         return None if privacy is None else cls(rule, privacy)
 
-    def hold(self, cohort: Cohort, question: Masked, members: Sequence[str]) -> tuple[State, tuple[str, ...]]:
+    def conduct(self, cohort: Cohort, question: Masked, members: Sequence[str]) -> tuple[State, tuple[str, ...]]:
         """Ask for a round's sum; return the mean that follows, and over whom it is."""
         given = from_wire(question.given)
         found = bounds(self.rule, self.privacy, given["model"].size)
         total = cohort.sum_words(question, length=found["numbers"], participants=members)
-        noise, rate = cohort.noise(**found), self.rule.rate_in(question.round)
-        numbers, sites = noise.read(total.vector.view(np.int64)), len(total.sites)
+        noise = cohort.noise(**found)
+        rate = self.rule.rate_in(question.round)
+        numbers = noise.read(total.vector.view(np.int64))
+        sites = len(total.sites)
         if self.privacy.unit == "site":
-            length, most = float(np.linalg.norm(numbers)), noise.longest(FINE_ONE, sites)
+            length = float(np.linalg.norm(numbers))
+            most = noise.longest(FINE_ONE, sites)
             if length > most:
                 scale = self.privacy.clip / FINE_ONE
                 raise beyond_bound(
@@ -110,7 +116,8 @@ class PrivateRounds:
 
         total: (1 + numbers,) per row, (numbers,) per site, f8.
         """
-        model, clip = given["model"], self.privacy.clip
+        model = given["model"]
+        clip = self.privacy.clip
         if self.privacy.unit == "site":
             return Tree(model=model.like(model.flat() + total * (clip / FINE_ONE / sites)))
         self.counts.append(total[0] / (_COUNT * FINE_ONE))

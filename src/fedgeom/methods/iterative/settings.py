@@ -17,14 +17,13 @@ from fedgeom.methods.iterative.aggregation import Aggregation, check_aggregation
 from fedgeom.methods.iterative.effort import Augmentation, Effort
 from fedgeom.methods.iterative.heads import Head, Linear
 from fedgeom.methods.iterative.learners import Learner, learner_named, register
-from fedgeom.methods.iterative.learners.building import built_learner
+from fedgeom.methods.iterative.learners.base import built_learner
 from fedgeom.methods.iterative.learners.logistic import Logistic
 from fedgeom.methods.iterative.learners.torch_module import NAME as NETWORK
 from fedgeom.methods.iterative.losses import CrossEntropy, Loss
 from fedgeom.methods.iterative.networks.base import Network
-from fedgeom.methods.iterative.optimizer import SGD, Optimizer
+from fedgeom.methods.iterative.optimizer import SGD, Optimizer, Schedule
 from fedgeom.methods.iterative.personal import Personal
-from fedgeom.methods.iterative.schedule import Schedule
 from fedgeom.methods.iterative.task import Task
 from fedgeom.methods.iterative.tree import State, Tree
 from fedgeom.protocols.fixed_point import Packing
@@ -38,8 +37,11 @@ if TYPE_CHECKING:
     OptimizerOrName = str | Optimizer | dict[str, Any]
     AugmentationOrName = str | Augmentation | dict[str, Any]
 else:  # choices are read from names and tables
-    NetworkOrName, HeadOrName, LossOrName = Network, Head, Loss
-    OptimizerOrName, AugmentationOrName = Optimizer, Augmentation
+    NetworkOrName = Network
+    HeadOrName = Head
+    LossOrName = Loss
+    OptimizerOrName = Optimizer
+    AugmentationOrName = Augmentation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +49,8 @@ class NetworkSettings:
     """A network, its head and loss, and how it is trained."""
 
     network: NetworkOrName | None = None
-    """A network that comes along, instead of a learner: "mlp", "lenet", "convnet", "resnet8", LeNet(embedding=20)."""
+    """A network that comes along, instead of a learner: "mlp", "lenet", "convnet", "resnet8",
+    LeNet(embedding_dim=20)."""
     head: HeadOrName = Linear.name
     """What the network's features become scores by: "linear", "orthonormal", …"""
     loss: LossOrName = CrossEntropy.name
@@ -57,12 +60,13 @@ class NetworkSettings:
     """What a row is to the network, (channels, height, width) for images; None: as many numbers as columns."""
     optimizer: OptimizerOrName = SGD.name
     """How steps follow from gradients: "sgd", SGD(momentum=0.9), "adamw"; each round begins anew."""
-    clip: Annotated[float, POSITIVE] | None = None
+    max_grad_norm: Annotated[float, POSITIVE] | None = None
     """The largest norm of a step's gradient; longer ones are shortened."""
     sampling: Literal["shuffled", "balanced"] = "shuffled"
     """"balanced": rows are drawn so that all classes of a site come equally often."""
     augmentation: AugmentationOrName = "none"
-    """How rows are changed before a step: "none", Crops(pad=4, flip=0.5) for images, Mixed(0.5): mixed two by two."""
+    """How rows are changed before a step: "none", Crops(padding=4, flip_probability=0.5) for images, Mixed(0.5): mixed
+    two by two."""
 
     @property
     def loss_of_rows(self) -> Loss:
@@ -72,11 +76,12 @@ class NetworkSettings:
 
     def step_options(self) -> dict[str, Any]:
         """Return what says how steps are taken."""
-        return {name: getattr(self, name) for name in ("optimizer", "clip", "sampling", "augmentation")}
+        return {name: getattr(self, name) for name in ("optimizer", "max_grad_norm", "sampling", "augmentation")}
 
     def network_options(self) -> dict[str, Any]:
         """Return what a network is built with, as it travels and stands in a model file."""
-        network, head = self.network, self.head
+        network = self.network
+        head = self.head
         assert isinstance(network, Network)
         assert isinstance(head, Head)
         return {
@@ -94,13 +99,14 @@ class PrivateTraining:
 
     privacy: PrivacyOrTable = None
     """DP(epsilon=…, delta=…, clip=…): differential privacy over all rounds. With unit="row" a round is one step along
-    the sum of all rows' gradients, each no longer than ``clip`` (steps=1, batch=None); with unit="site" sites
+    the sum of all rows' gradients, each no longer than ``clip`` (steps=1, batch_size=None); with unit="site" sites
     train as they like and send changes no longer than ``clip``, all of which count alike (weights="sites"). Needs
     ``classes``, and scale="none" or "pixels"."""
 
     def __post_init__(self) -> None:
         super().__post_init__()  # type: ignore[misc]
-        privacy, rule = privacy_of(self), _any(self)
+        privacy = privacy_of(self)
+        rule = _any(self)
         if privacy is None:
             return
         kind = type(self).__name__
@@ -111,13 +117,17 @@ class PrivateTraining:
                 'scale="none", on columns in an agreed unit, or "pixels"'
             )
         wrong = {
-            "validation": (rule.validation, 0.0),
-            "share": (rule.share, 1.0),
+            "validation_fraction": (rule.validation_fraction, 0.0),
+            "participation": (rule.participation, 1.0),
             "personal": (rule.personal.name, "none"),
             "secure": (rule.masked, True),
         }
         if privacy.unit == "row":
-            wrong |= {"steps": (rule.steps, 1), "batch": (rule.batch, None), "solver": (rule.solver, "sgd")}
+            wrong |= {
+                "steps": (rule.steps, 1),
+                "batch_size": (rule.batch_size, None),
+                "solver": (rule.solver, "sgd"),
+            }
         else:
             wrong |= {"weights": (rule.weights, "sites")}
         found = {name: pair for name, pair in wrong.items() if pair[0] != pair[1]}
@@ -149,14 +159,14 @@ class SumSettings:
     """Whether a site counts by its number of rows, or all count the same."""
     bits: Literal[21, 32, 64] = 32
     """Of each parameter in a sum of models: a word of 8 bytes holds three, two or one. With 64 nothing is cut off."""
-    largest_change: Annotated[float, Between(2.0**-20, 2.0**15)] = 64.0
+    max_abs_change: Annotated[float, Between(2.0**-20, 2.0**15)] = 64.0
     """The most that a parameter may change in a round; what is more is cut off. Smaller is finer: K sites' mean is off
     by at most K/2 · 2⁻²⁵ with 32 bits and 64, and with 21 bits by K/2 · 2⁻¹⁴."""
 
     @property
     def packing(self) -> Packing | None:
         """How parameters are packed into words; None: one to a word."""
-        return None if self.bits == 64 or self.sums_rows_up else Packing(self.bits, self.largest_change)
+        return None if self.bits == 64 or self.sums_rows_up else Packing(self.bits, self.max_abs_change)
 
     @property
     def counts_rows(self) -> bool:
@@ -185,7 +195,7 @@ class TableSettings:
     """Sites refuse to take part with a class of fewer rows."""
     min_sites: Annotated[int, Between(1)] = 2
     """The fewest sites that make a round."""
-    largest_entry: Annotated[float, POSITIVE] | None = None
+    max_abs_value: Annotated[float, POSITIVE] | None = None
     """The most that a number of one site in a secure sum of columns may be, up to its sign: sites cut larger ones
     off, and a sum beyond n times as much is refused. None: what the sum has room for; who has more leaves the run."""
 
@@ -214,7 +224,9 @@ if TYPE_CHECKING:
     PersonalOrName = str | Personal | dict[str, Any]
 else:  # a learner's instance is registered and known by its name from then on; choices are read from names and tables
     LearnerOrName = str
-    AggregationOrName, ScheduleOrName, PersonalOrName = Aggregation, Schedule, Personal
+    AggregationOrName = Aggregation
+    ScheduleOrName = Schedule
+    PersonalOrName = Personal
 
 MOST_SUMS = MOST_PLANNED - 3
 """Three planned sums are those of the names, of the columns and of the test."""
@@ -258,21 +270,21 @@ class TrainingRule(NetworkSettings, SumSettings, TableSettings, Settings):
     """"logistic", the name of a registered learner, or a learner (which is then registered)."""
     C: Annotated[float, POSITIVE] = 1.0
     """For "logistic": the inverse penalty, as in scikit-learn."""
-    rounds: Annotated[int, Between(1, MOST_ROUNDS)] = 15
+    n_rounds: Annotated[int, Between(1, MOST_ROUNDS)] = 15
     """How often sites train and are averaged."""
     epochs: Annotated[int, Between(1, 10**6)] = 5
     """Passes over the site's rows in a round."""
     steps: Annotated[int, Between(1, 10**9)] | None = None
     """Gradient steps in a round, instead of epochs."""
-    batch: Annotated[int, Between(1, 10**9)] | None = 32
+    batch_size: Annotated[int, Between(1, 10**9)] | None = 32
     """Rows per gradient step; None: all."""
-    rate: Annotated[float, SMALL] = 0.1
+    learning_rate: Annotated[float, SMALL] = 0.1
     """η: the learning rate at the sites."""
     schedule: ScheduleOrName = "constant"
     """How the rate changes over the rounds: "constant", "cosine", or Decay(0.97)."""
     solver: Literal["sgd", "exact"] = "sgd"
     """"exact": sites train to the optimum in every round (logistic regression only)."""
-    share: Annotated[float, Between(0, 1)] = 1.0
+    participation: Annotated[float, Between(0, 1)] = 1.0
     """The share of the sites that train in a round, drawn anew each time. Sites whose policy has no
     ``sums_after_losses`` refuse a second draw of other sites: use 1 there."""
     aggregation: AggregationOrName = "mean"
@@ -282,7 +294,7 @@ class TrainingRule(NetworkSettings, SumSettings, TableSettings, Settings):
     """Whether the coordinator sees sums only. None: wherever the rule and its aggregation can do with sums."""
     personal: PersonalOrName = "none"
     """What a site makes of the last model for itself: "none", "finetuned", FineTuned(5), or Interpolation(0.5)."""
-    validation: Annotated[float, Between(0, 0.9)] = 0.0
+    validation_fraction: Annotated[float, Between(0, 0.9)] = 0.0
     """The share of its rows that a site sets aside to watch the loss of the joint model."""
     patience: Annotated[int, Between(1, MOST_ROUNDS)] | None = None
     """Stop when the loss on rows set aside has not fallen for this many rounds; the best model is kept."""
@@ -297,16 +309,16 @@ class TrainingRule(NetworkSettings, SumSettings, TableSettings, Settings):
             object.__setattr__(self, "learner", known.name)
         super().__post_init__()
         self._check_learner()
-        check_aggregation(self, self.combine_rule, secure=self.secure, share=self.share)
+        check_aggregation(self, self.combine_rule, secure=self.secure, share=self.participation)
         if self.needs_steps and self.solver == "exact":
             raise InputError(f'{type(self).__name__} counts gradient steps; solver="exact" takes none: use "sgd"')
         groups = self.groups * (self.group_draw.count if self.group_draw else 1)
-        if self.rounds * groups > MOST_SUMS:
+        if self.n_rounds * groups > MOST_SUMS:
             raise InputError(
-                f"{self.rounds} rounds of {groups} groups given; wanted at most {MOST_SUMS} secure sums in all"
+                f"{self.n_rounds} rounds of {groups} groups given; wanted at most {MOST_SUMS} secure sums in all"
             )
-        if self.patience is not None and not self.validation:
-            raise InputError("patience needs rows to watch; give validation=0.1 or so")
+        if self.patience is not None and not self.validation_fraction:
+            raise InputError("patience needs rows to watch; give validation_fraction=0.1 or so")
 
     def _check_learner(self) -> None:
         """Refuse a learner that is not known; whether a network's torch is there is seen when it is built."""
@@ -366,7 +378,8 @@ class TrainingRule(NetworkSettings, SumSettings, TableSettings, Settings):
 
     def train(self, task: Task, given: State, own: State) -> State:
         """Return what `local` sends, after a look at whether it is what `sent_like` says."""
-        sent, wanted = Tree(self.local(task, given, own)), Tree(self.sent_like(self.shared(task.first)))
+        sent = Tree(self.local(task, given, own))
+        wanted = Tree(self.sent_like(self.shared(task.first)))
         if not wanted.fits(sent):
             shapes = [{path: np.shape(leaf) for path, leaf in tree.leaves().items()} for tree in (sent, wanted)]
             raise ContractError(
@@ -409,7 +422,7 @@ class TrainingRule(NetworkSettings, SumSettings, TableSettings, Settings):
     @property
     def rows_per_step(self) -> int | None:
         """The batch; a site that trains to the optimum takes no steps."""
-        return self.batch if self.solver == "sgd" else None
+        return self.batch_size if self.solver == "sgd" else None
 
     @property
     def groups(self) -> int:
@@ -427,7 +440,7 @@ class TrainingRule(NetworkSettings, SumSettings, TableSettings, Settings):
 
     def count_drawn(self, sites: int) -> int:
         """Return how many of so many sites train in a round."""
-        return min(sites, max(self.min_sites, math.ceil(self.share * sites)))
+        return min(sites, max(self.min_sites, math.ceil(self.participation * sites)))
 
     def drawn(self, members: Sequence[str], seed: int, round: int) -> tuple[str, ...]:
         """Return the sites that train in a round: drawn among all of the cohort, by the seed and the round alone.
@@ -451,8 +464,8 @@ class TrainingRule(NetworkSettings, SumSettings, TableSettings, Settings):
         return Effort(
             epochs=self.epochs,
             steps=self.steps,
-            batch=self.batch,
-            rate=self.rate if rate is None else rate,
+            batch_size=self.batch_size,
+            learning_rate=self.learning_rate if rate is None else rate,
             solver=self.solver,
             least=least,
             **self.step_options(),
@@ -461,7 +474,7 @@ class TrainingRule(NetworkSettings, SumSettings, TableSettings, Settings):
     def rate_in(self, round: int) -> float:
         """Return the learning rate of a round."""
         assert isinstance(self.schedule, Schedule)
-        return float(self.rate * self.schedule.factor(round, self.rounds))
+        return float(self.learning_rate * self.schedule.factor(round, self.n_rounds))
 
     def build_learner(self) -> Learner:
         """Return the learner itself."""

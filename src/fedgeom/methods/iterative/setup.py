@@ -121,13 +121,13 @@ FARTHEST = 1e6
 """No row is that many deviations away from the mean; farther ones would overflow in training."""
 
 
-class SumColumns(SumQuestion, kind="train.columns", fraction_bits=FRACTION_BITS, reals=True, checked=True):
+class SumTrainingColumns(SumQuestion, kind="train.columns", fraction_bits=FRACTION_BITS, reals=True, checked=True):
     """Ask for masked sums over the columns, from which all sites get one common scale."""
 
     answer_reveals: ClassVar[str] = "masked; with all others: the number of rows, mean and variance of each column"
 
 
-class SumRows(SumQuestion, kind="train.rows", checked=True):
+class CountTrainingRows(SumQuestion, kind="train.rows", checked=True):
     """Ask for how many rows a site has, masked: sites must know the whole before they give their shares of it."""
 
     answer_reveals: ClassVar[str] = "masked; with all others: the number of rows"
@@ -139,18 +139,18 @@ class Ready(Message, kind="train.ready", harmless=True):
     reveals: ClassVar[str] = "nothing: a receipt"
 
 
-class Begin(Question, kind="train.begin", answer=Ready):
+class BeginTraining(Question, kind="train.begin", answer=Ready):
     """Tell a site the classes and the columns' sums, from which it works out the common scale itself."""
 
     classes: Names
     columns: SumResult | None = None
-    """What came of `SumColumns`; None where the site scales by itself, or not at all."""
+    """What came of `SumTrainingColumns`; None where the site scales by itself, or not at all."""
     rows: SumResult | None = None
-    """What came of `SumRows`; None where nobody needs it, or the columns' sums have it."""
+    """What came of `CountTrainingRows`; None where nobody needs it, or the columns' sums have it."""
 
 
 @dataclass(frozen=True)
-class Agreed:
+class AgreedSetup:
     """What the sites have agreed on."""
 
     classes: tuple[str, ...]
@@ -165,16 +165,16 @@ class Agreed:
     """How many rows all sites have, where that was counted."""
 
 
-def hash_agreed(begin: Begin) -> bytes:
+def hash_agreed(begin: BeginTraining) -> bytes:
     """Hash what all sites are told: the classes, and the sums of columns and of rows where there are such."""
     columns, rows = (b"" if sums is None else sums.total.data for sums in (begin.columns, begin.rows))
     return fingerprint(b"agreed", *(name.encode() for name in begin.classes), b"scale", columns, b"rows", rows)
 
 
-def total_rows(begin: Begin) -> float:
+def total_rows(begin: BeginTraining) -> float:
     """Return how many rows all sites have, by the sums that they are told; 0 where none tells it."""
     if begin.columns is not None:
-        return float(begin.columns.reals(SumColumns)[0])
+        return float(begin.columns.reals(SumTrainingColumns)[0])
     return 0.0 if begin.rows is None else float(begin.rows.counts()[0])
 
 
@@ -187,28 +187,32 @@ class AgreeOnScale(Steps):
     def steps(self, shape: Shape, private: bool) -> Plan:
         """Yield how sites agree on classes, sum what their scale follows from, and are told."""
         classes = yield AgreeOnNames(self.settings.classes)
-        columns = (yield Sum(SumColumns(), 1 + 2 * shape.columns)) if self.settings.scale == "joint" else None
-        rows = (yield Sum(SumRows(), 1)) if self.settings.sums_rows else None
-        yield Ask(Begin(classes=classes, columns=columns, rows=rows), Ready())
+        columns = (
+            (yield Sum(SumTrainingColumns(), 1 + 2 * shape.columns)) if self.settings.scale == "joint" else None
+        )
+        rows = (yield Sum(CountTrainingRows(), 1)) if self.settings.sums_rows else None
+        yield Ask(BeginTraining(classes=classes, columns=columns, rows=rows), Ready())
         return classes
 
 
-def agree(cohort: Cohort, settings: TableSettings) -> Agreed:
+def agree(cohort: Cohort, settings: TableSettings) -> AgreedSetup:
     """Agree on the class names and the scale of the columns, and tell all sites."""
     classes = agree_on_names(cohort, settings.classes)
-    columns, joint = cohort.columns, settings.scale == "joint"
-    sums = cohort.sum_checked(SumColumns(), length=1 + 2 * columns) if joint else None
-    rows = cohort.sum_checked(SumRows(), length=1) if settings.sums_rows else None
-    begin = Begin(classes=classes, columns=sums, rows=rows)
+    columns = cohort.columns
+    joint = settings.scale == "joint"
+    sums = cohort.sum_checked(SumTrainingColumns(), length=1 + 2 * columns) if joint else None
+    rows = cohort.sum_checked(CountTrainingRows(), length=1) if settings.sums_rows else None
+    begin = BeginTraining(classes=classes, columns=sums, rows=rows)
     ready = cohort.sites.ask(begin, of=cohort.left, expect=Ready)
     ready.need(cohort.min_sites, "that they are ready to train")
     cohort.lost_since(ready)
-    told, whole = hash_agreed(begin), total_rows(begin)
+    told = hash_agreed(begin)
+    whole = total_rows(begin)
     fixed = fixed_scale(settings.scale, columns)
     if fixed is not None:
-        return Agreed(classes, columns, *fixed, told, whole)
-    centre, spread = (None, None) if sums is None else scale_from(sums.reals(SumColumns))
-    return Agreed(classes, columns, centre, spread, told, whole)
+        return AgreedSetup(classes, columns, *fixed, told, whole)
+    centre, spread = (None, None) if sums is None else scale_from(sums.reals(SumTrainingColumns))
+    return AgreedSetup(classes, columns, centre, spread, told, whole)
 
 
 def check_together(sites: Sequence[SiteData], classes: Sequence[str] | None) -> None:
@@ -261,23 +265,23 @@ class Agreement(SummingPart[AgreementMemory]):
         found: LabelNames = self.site.names  # type: ignore[attr-defined]
         return found
 
-    @answers(SumColumns)
+    @answers(SumTrainingColumns)
     def sum_columns(self, ask: SumQuestion) -> Contribution:
         """Add this site's column sums to the secure sum."""
         return self.contribute(ask, site_sums(self.site.table))
 
-    @answers(SumRows)
+    @answers(CountTrainingRows)
     def sum_rows(self, ask: SumQuestion) -> Contribution:
         """Add the number of this site's rows to the secure sum."""
         return self.contribute(ask, np.array([len(self.site.table)], np.int64))
 
-    @answers(Begin)
-    def begin(self, ask: Begin) -> Ready:
+    @answers(BeginTraining)
+    def begin(self, ask: BeginTraining) -> Ready:
         """Take the classes, and work out the scale from the sum of all sites' columns."""
         self.check_told(ask.classes, scaled=ask.columns is not None, counted=ask.rows is not None)
         centre, spread = self.own_scale() if ask.columns is None else self._joint_scale(ask.columns)
         if ask.rows is not None:
-            self.site.sums.check_result(ask.rows, SumRows)
+            self.site.sums.check_result(ask.rows, CountTrainingRows)
             if ask.rows.total.shape != (1,):
                 raise ProtocolError("one number of rows is wanted")
         return self.keep(ask.classes, centre, spread, total_rows(ask), hash_agreed(ask))
@@ -295,7 +299,8 @@ class Agreement(SummingPart[AgreementMemory]):
 
     def keep(self, classes: tuple[str, ...], centre: Floats, spread: Floats, rows: float, told: bytes) -> Ready:
         """Keep what was agreed on; leave where the scale makes the site's rows too large."""
-        memory, joint = self.memory, self.settings.scale == "joint"
+        memory = self.memory
+        joint = self.settings.scale == "joint"
         with np.errstate(all="ignore"):
             # It depends on the rows, so the site leaves: a coordinator must not ask on until refusals tell them. How
             # long rows are on a scale of its own is the site's own business.
@@ -304,15 +309,16 @@ class Agreement(SummingPart[AgreementMemory]):
             if far or not (within(centre, np.inf) and within(spread, np.inf)):
                 raise InputError(f"the scale makes rows of this site larger than {FARTHEST:g}")
         memory.classes, memory.centre, memory.spread = classes, Array.of(centre), Array.of(spread)
-        memory.rows, memory.told = rows, told
+        memory.rows = rows
+        memory.told = told
         return Ready()
 
     def _joint_scale(self, sums: SumResult) -> tuple[Floats, Floats]:
         columns = self.site.data.shape[1]
-        self.site.sums.check_result(sums, SumColumns)
+        self.site.sums.check_result(sums, SumTrainingColumns)
         if sums.total.shape != (1 + 2 * columns,):
             raise ProtocolError(f"the sums do not fit a table of {columns} columns")
-        return scale_from(sums.reals(SumColumns))
+        return scale_from(sums.reals(SumTrainingColumns))
 
     def check_agreed(self, agreed: bytes) -> None:
         """Refuse a question about classes or a scale that this site was not told.
@@ -340,7 +346,8 @@ class Agreement(SummingPart[AgreementMemory]):
 
     def scaled(self, dtype: type[np.floating[Any]] = np.float64) -> Floats:
         """Return the site's rows on the agreed scale; they are converted once, and again when they have changed."""
-        rows, known = rows_of(self.site.table, dtype), self.site.scratch
+        rows = rows_of(self.site.table, dtype)
+        known = self.site.scratch
         key = "scaled", self.memory.told, np.dtype(dtype), zlib.crc32(bytes_of(rows))
         if key not in known:
             known[key] = scaled(rows, *self.scale, dtype)
@@ -364,7 +371,7 @@ def label_indices(y: npt.NDArray[Any], classes: Sequence[str]) -> npt.NDArray[np
     return found
 
 
-class Grouping(msgspec.Struct, kw_only=True):
+class SiteGroup(msgspec.Struct, kw_only=True):
     """A site's group as it was told last."""
 
     round: int = -1
@@ -412,7 +419,8 @@ class Grouping(msgspec.Struct, kw_only=True):
 @memoize_last  # the very same question comes to many sites of a process
 def told(ask: Masked) -> tuple[dict[str, float], dict[str, bool]]:
     """Return, for each site that is summed, by what its weight is multiplied and whether its rate is raised."""
-    names, raised = ask.ticket.participants, frozenset(ask.faster)
+    names = ask.ticket.participants
+    raised = frozenset(ask.faster)
     return {name: ask.factors[name] for name in names if name in ask.factors}, {n: n in raised for n in names}
 
 
@@ -427,7 +435,7 @@ def asked_again(trained: Mapping[int, bytes], rounds: int, asked: bytes, round: 
     ``trained`` has for each round a hash of its question, ``asked`` stands for the one that came.
     """
     if round >= rounds:
-        raise ProtocolError(f"round {round + 1} was asked for; the site joined on rounds={rounds}")
+        raise ProtocolError(f"round {round + 1} was asked for; the site joined on n_rounds={rounds}")
     again = trained.get(round) == asked
     if trained and (round < max(trained) or (round in trained and not again)):
         raise ProtocolError(f"round {round + 1} is over, or was trained for another question already")

@@ -33,13 +33,7 @@ from fedgeom.methods.iterative.messages import (
 )
 from fedgeom.methods.iterative.model import TrainedModel, is_joint
 from fedgeom.methods.iterative.settings import TrainingRule
-from fedgeom.methods.iterative.setup import (
-    AgreementMemory,
-    Grouping,
-    asked_again,
-    check_site,
-    within,
-)
+from fedgeom.methods.iterative.setup import AgreementMemory, SiteGroup, asked_again, check_site, within
 from fedgeom.methods.iterative.summed import Summed
 from fedgeom.methods.iterative.task import Task
 from fedgeom.methods.iterative.training import Figures, how_many
@@ -69,7 +63,7 @@ class TrainingMemory(SecureMemory, kw_only=True):
     """(numbers,): the site's own model after the last round."""
     joint: Array | None = None
     """(numbers,): the joint model, where it is tested beside the site's own."""
-    grouping: Grouping = msgspec.field(default_factory=Grouping)
+    grouping: SiteGroup = msgspec.field(default_factory=SiteGroup)
 
 
 def generator(seed: int, round: int, site: str, *, purpose: int = 0) -> np.random.Generator:
@@ -87,7 +81,8 @@ def set_aside(rows: int, share: float, seed: int, site: str) -> npt.NDArray[np.b
 
 def ends_personal(rule: TrainingRule) -> bool:
     """Say whether sites may end with other models than the joint one: the settings say so, whatever the data are."""
-    kind, chosen = type(rule), getattr(rule.personal, "name", rule.personal)
+    kind = type(rule)
+    chosen = getattr(rule.personal, "name", rule.personal)
     usual = kind.personalise is TrainingRule.personalise and kind.whole is TrainingRule.whole
     return not usual or chosen != "none" or rule.groups > 1
 
@@ -106,12 +101,11 @@ class TrainingSite(SummingSite[TrainingMemory]):
         faults = Collector(self.name)
         with faults.take():
             check_site(self.data, settings, self.policy)
-        rows, least = len(self.data) - int(settings.validation * len(self.data)), self.policy.min_batch
+        rows = len(self.data) - int(settings.validation_fraction * len(self.data))
+        least = self.policy.min_batch_size
         if settings.sends and rows < least and privacy_of(settings) is None:
-            what, remedy = (
-                f"has {rows} rows to train on; its policy says min_batch = {least}",
-                "leave the site out",
-            )
+            what = f"has {rows} rows to train on; its policy says min_batch_size = {least}"
+            remedy = "leave the site out"
             faults.found.append(fault(what, remedy, site=self.name, topic="rows"))
         faults.raise_all()
 
@@ -138,7 +132,9 @@ class TrainingSite(SummingSite[TrainingMemory]):
 
     def task(self, round: int, rate: float, rows: npt.NDArray[np.bool_] | None = None) -> Task:
         """Return what a rule works with in this round; ``rows`` marks those to use."""
-        rule, at, classes = self.rule, slice(None) if rows is None else rows, self.memory.agreement.classes
+        rule = self.rule
+        at = slice(None) if rows is None else rows
+        classes = self.memory.agreement.classes
         learner = rule.build_learner()
         X = self.features(self.agreement.scaled(learner.dtype)[at])
         y = self.agreement.label_indices()[at]
@@ -146,12 +142,12 @@ class TrainingSite(SummingSite[TrainingMemory]):
         rng = generator(self.seed, round, self.name)
         # What a site makes for itself in the end stays there: the policy has nothing to say on it.
         free = round == LAST or privacy_of(rule) is not None  # nothing of it leaves, or with noise
-        effort = rule.effort(rate, 1 if free else self.policy.min_batch)
+        effort = rule.effort(rate, 1 if free else self.policy.min_batch_size)
         return Task(learner, X, y, effort, rng, len(classes), Tree(first), rule.loss_of_rows, round)
 
     def rows_aside(self) -> npt.NDArray[np.bool_]:
         """Mark the rows that the site sets aside to watch the joint model, (rows,)."""
-        return set_aside(len(self.table), self.rule.validation, self.seed, self.name)
+        return set_aside(len(self.table), self.rule.validation_fraction, self.seed, self.name)
 
     def train(self, asked: bytes, round: int, given: Leaves, rate: float) -> tuple[State, float, Figures]:
         """Return what is sent, the site's weight, and the figures on the rows set aside.
@@ -160,11 +156,13 @@ class TrainingSite(SummingSite[TrainingMemory]):
         what the site had before it. Another question in the same round is refused: whoever sees a site's answers to
         models of his choice learns more than the terms allow.
         """
-        rule, memory = self.rule, self.memory
-        again = asked_again(memory.trained, rule.rounds, asked, round)
+        rule = self.rule
+        memory = self.memory
+        again = asked_again(memory.trained, rule.n_rounds, asked, round)
         aside = self.rows_aside()
         had = memory.before if again else memory.own
-        task, own = self.task(round, rate, ~aside if aside.any() else None), from_wire(had)
+        task = self.task(round, rate, ~aside if aside.any() else None)
+        own = from_wire(had)
         state = self.given_state(given, task)
         joint = rule.whole(task, state["model"], own)  # before training changes what the site has of its own
         sent = rule.train(task, state, own)
@@ -176,8 +174,10 @@ class TrainingSite(SummingSite[TrainingMemory]):
 
     def given_state(self, given: Leaves, task: Task) -> State:
         """Read what came as the branches that the rule gives, shaped as at the start, or refuse it."""
-        shape, came = self.rule.shared(task.first), from_wire(given)
-        wanted, state = Tree(self.rule.start(shape)), came.select(self.rule.gives)
+        shape = self.rule.shared(task.first)
+        came = from_wire(given)
+        wanted = Tree(self.rule.start(shape))
+        state = came.select(self.rule.gives)
         wrong = [name for name in self.rule.gives if not wanted.select([name]).fits(state.select([name]))]
         why = f"look at the names and shapes in {', '.join(wrong)}" if wrong else ""
         if not wrong and not shape.same_dtypes(state["model"]):
@@ -198,7 +198,7 @@ class TrainingSite(SummingSite[TrainingMemory]):
         return Update(
             sent=to_wire(sent),
             weight=weight,
-            figures=tuple(figures.values(how_many(self.rule.validation)).tolist()),
+            figures=tuple(figures.values(how_many(self.rule.validation_fraction)).tolist()),
         )
 
     @answers(TrainGroup)
@@ -215,18 +215,20 @@ class TrainingSite(SummingSite[TrainingMemory]):
             bounded, bounds = private.summand(self, ask, self._rate(ask))
             return self.contribute_noisy(ask, bounded, **bounds)
         sent, weight, figures = self.train(ask.ticket.question_hash, ask.round, ask.given, self._rate(ask))
-        learner, given = self.rule.build_learner(), from_wire(ask.given)
+        learner = self.rule.build_learner()
+        given = from_wire(ask.given)
         # What is sent may come from memory (`HyperFed`): then nothing has told the learner its sizes in this process.
         learner.bind(self.data.shape[1] + self.rule.extra_columns, len(self.memory.agreement.classes))
         form = Summed.of(self.rule, sent, learner.statistics)
         whole = self.memory.agreement.rows if self.rule.counts_rows else math.fsum(ask.factors.values())
-        added = figures.values(how_many(self.rule.validation))
-        weight, sites = weight * ask.factors[self.name], len(ask.ticket.participants)
+        added = figures.values(how_many(self.rule.validation_fraction))
+        weight = weight * ask.factors[self.name]
+        sites = len(ask.ticket.participants)
         words, cut = form.write(sent, given, weight, whole, added, sites=sites)
         if cut:
             log.warning(
-                "site %r: %d of %d parameters changed by more than largest_change = %g in round %d and were cut off",
-                self.name, cut, len(form.packed), self.rule.largest_change, ask.round + 1,
+                "site %r: %d of %d parameters changed by more than max_abs_change = %g in round %d and were cut off",
+                self.name, cut, len(form.packed), self.rule.max_abs_change, ask.round + 1,
             )  # fmt: skip
         return self.contribute(ask, words)
 
@@ -236,13 +238,14 @@ class TrainingSite(SummingSite[TrainingMemory]):
         raised = self.rule.raised_rate
         if ask.faster and raised is None:
             raise ProtocolError("the terms of this run raise nobody's learning rate")
-        usual = self.rule.rate_in(min(ask.round, self.rule.rounds - 1))
+        usual = self.rule.rate_in(min(ask.round, self.rule.n_rounds - 1))
         return usual * raised if raised is not None and self.name in ask.faster else usual
 
     @answers(Finish)
     def finish(self, ask: Finish) -> Finished:
         """Take the last model and make it this site's own."""
-        task, own = self.task(LAST, self.rule.rate), from_wire(self.memory.own)
+        task = self.task(LAST, self.rule.learning_rate)
+        own = from_wire(self.memory.own)
         state = self.given_state(ask.given, task)
         joint = self.joint_of(ask.given, task)
         personal = self.rule.personalise(task, state, own)
@@ -283,7 +286,9 @@ class TrainingSite(SummingSite[TrainingMemory]):
 
     def joint_model(self) -> TrainedModel:
         """Return a model of the run's kind, untrained: `for_site` makes it the site's own."""
-        rule, classes, columns = self.rule, self.memory.agreement.classes, self.data.shape[1]
+        rule = self.rule
+        classes = self.memory.agreement.classes
+        columns = self.data.shape[1]
         first = rule.build_learner().start(columns + rule.extra_columns, len(classes), np.random.default_rng(0))
         return TrainedModel(
             method=self.method_type.name,  # type: ignore[attr-defined]

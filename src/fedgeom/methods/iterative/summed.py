@@ -31,7 +31,7 @@ MODEL = "model"
 
 
 @dataclass(frozen=True)
-class Mean:
+class SummedMean:
     """What a sum tells of what the sites sent."""
 
     flat: Floats
@@ -88,7 +88,8 @@ class Summed:
 
         ``whole`` is at least what the weights of any ``sites`` sites add up to.
         """
-        flat, options = sent.flat(), {"fraction_bits": FRACTION_BITS, "sites": sites}
+        flat = sent.flat()
+        options = {"fraction_bits": FRACTION_BITS, "sites": sites}
         if flat.shape != self.packed.shape:
             raise ContractError(
                 f"{flat.size} numbers are sent; the algorithm says that there are {self.packed.size}"
@@ -100,24 +101,27 @@ class Summed:
         rest = np.concatenate([weight * flat[~self.packed], [weight], figures, [float(cut)]])
         return np.concatenate([words, to_fixed(rest, **options)]), cut
 
-    def read(self, total: Words, given: State, whole: float) -> Mean:
+    def read(self, total: Words, given: State, whole: float) -> SummedMean:
         """Return the mean, and what else was summed, from the sum of the sites' words."""
-        numbers, wide = len(self.packed), self._wide
+        numbers = len(self.packed)
+        wide = self._wide
         if self.packing is None:
             values = from_fixed(total, fraction_bits=FRACTION_BITS)
             weight = float(values[numbers])
-            return Mean(values[:numbers] / (weight or 1.0), values[numbers + 1 :], 0, weight)
+            return SummedMean(values[:numbers] / (weight or 1.0), values[numbers + 1 :], 0, weight)
         words = self.packing.length(numbers - wide)
-        rest, weight = from_fixed(total[words:], fraction_bits=FRACTION_BITS), 0.0
-        weight, flat = float(rest[wide]), np.empty(numbers)
+        rest = from_fixed(total[words:], fraction_bits=FRACTION_BITS)
+        weight = 0.0
+        weight = float(rest[wide])
+        flat = np.empty(numbers)
         flat[self.packed] = self.packing.read(total[:words], numbers - wide) * (_steady(whole) / (weight or 1.0))
         flat[~self.packed] = rest[:wide] / (weight or 1.0)
-        return Mean(flat + self._base(given), rest[wide + 1 : -1], int(np.rint(rest[-1])), weight)
+        return SummedMean(flat + self._base(given), rest[wide + 1 : -1], int(np.rint(rest[-1])), weight)
 
-    def check(self, found: Mean, total: Words, given: State, whole: float, sites: int) -> None:
+    def check(self, found: SummedMean, total: Words, given: State, whole: float, sites: int) -> None:
         """Raise `ProtocolError` where a sum is larger than sites within their bounds can make it.
 
-        Packed numbers are at most ``largest_change`` times the sites' shares, which add up to the weight over the whole
+        Packed numbers are at most ``max_abs_change`` times the sites' shares, which add up to the weight over the whole
         of the weights; all others, and the weight itself, have the room of a sum of 64 bits.
         """
         words = 0 if self.packing is None else self.packing.length(len(self.packed) - self._wide)
@@ -136,11 +140,11 @@ class Summed:
         if len(change) and float(change.max()) > most:
             wrong = int(np.count_nonzero(change > most))
             raise beyond_bound(
-                f"the mean of {sites} sites' models changed by more than largest_change = {self.packing.largest:g} in "
+                f"the mean of {sites} sites' models changed by more than max_abs_change = {self.packing.largest:g} in "
                 f"{wrong} of {len(change)} numbers (by up to {change.max():.6g}), which no site within it can cause"
             )
 
-    def mean(self, vectors: Iterable[State], weights: Floats, given: State, whole: float) -> Mean:
+    def mean(self, vectors: Iterable[State], weights: Floats, given: State, whole: float) -> SummedMean:
         """Return the mean of what sites sent, rounded site by site exactly as a secure sum rounds it.
 
         weights (sites,); ``whole`` is their sum, or what is known of it.
@@ -176,16 +180,17 @@ def combined(
     weights: Floats,
     given: State,
     whole: float = 0.0,
-) -> Mean:
+) -> SummedMean:
     """Combine what sites sent; where a rule needs only sums, as a secure sum of the same would be rounded.
 
     weights (sites,); ``whole``: what those of all sites add up to, where it is known.
     """
-    matrix, chosen = np.array([one.flat() for one in sent]), rule.combine_rule
+    matrix = np.array([one.flat() for one in sent])
+    chosen = rule.combine_rule
     inside = weights > 0  # who had nothing to train on has no say
     if not inside.any():
-        return Mean(matrix[0], np.zeros(0), 0, 0.0)
+        return SummedMean(matrix[0], np.zeros(0), 0, 0.0)
     if not chosen.sums_only:
-        return Mean(chosen(matrix[inside], weights[inside]), np.zeros(0), 0, float(weights.sum()))
+        return SummedMean(chosen(matrix[inside], weights[inside]), np.zeros(0), 0, float(weights.sum()))
     weights = chosen.weights_of(matrix, weights)
     return form.mean(sent, weights, given, max(whole, math.fsum(weights.tolist())))

@@ -11,14 +11,14 @@ import numpy as np
 
 from fedgeom.arrays import Floats
 from fedgeom.errors import ProtocolError, TooFewSitesError
-from fedgeom.federation.coordinator import Sites
+from fedgeom.federation.coordinator import Coordinator
 from fedgeom.federation.results import RunWarning
 from fedgeom.methods.iterative.aggregation import LARGEST
 from fedgeom.methods.iterative.messages import Finish, Finished, Masked, TrainMasked, TrainOpen, Update
 from fedgeom.methods.iterative.model import TrainedModel, is_joint
 from fedgeom.methods.iterative.private import PrivateRounds
 from fedgeom.methods.iterative.settings import Round, TrainingRule
-from fedgeom.methods.iterative.setup import Agreed, agree
+from fedgeom.methods.iterative.setup import AgreedSetup, agree
 from fedgeom.methods.iterative.summed import Summed, combined
 from fedgeom.methods.iterative.task import Task
 from fedgeom.methods.iterative.tree import State, Tree, from_wire, to_wire
@@ -86,7 +86,7 @@ def _count(value: float) -> float:
     return float(np.rint(value))
 
 
-def warn_of_cuts(sites: Sites, number: int, cut: int, largest_change: float) -> None:
+def warn_of_cuts(sites: Coordinator, number: int, cut: int, max_abs_change: float) -> None:
     """Note that some numbers changed by more than the terms have room for: training may have diverged."""
     if not cut:
         return
@@ -95,9 +95,9 @@ def warn_of_cuts(sites: Sites, number: int, cut: int, largest_change: float) -> 
     if len(cuts) == 1:
         sites.notices.append(
             RunWarning(
-                f"in round {number + 1}, {cut:,} numbers of all sites changed by more than largest_change = "
-                f"{largest_change:g} and were cut off",
-                remedy="raise largest_change, lower the rate, or use bits=64, which cuts nothing off",
+                f"in round {number + 1}, {cut:,} numbers of all sites changed by more than max_abs_change = "
+                f"{max_abs_change:g} and were cut off",
+                remedy="raise max_abs_change, lower learning_rate, or use bits=64, which cuts nothing off",
             )
         )
 
@@ -135,19 +135,21 @@ class Outcome:
     """What the sites count together; 0 where none had anything to train on, and the mean means nothing."""
 
 
-class Conversation:
+class TrainingLoop:
     """One run of one algorithm."""
 
     question: type[Masked] = TrainMasked
     """What asks for a masked model."""
 
-    def __init__(self, rule: TrainingRule, sites: Sites):
-        self.rule, self.sites, self.figures = rule, sites, how_many(rule.validation)
+    def __init__(self, rule: TrainingRule, sites: Coordinator):
+        self.rule = rule
+        self.sites = sites
+        self.figures = how_many(rule.validation_fraction)
         self.strikes: dict[str, int] = {}
         self.members: tuple[str, ...] = ()
         """The sites that were ready to train."""
         self.cohort: Cohort
-        self.agreed: Agreed
+        self.agreed: AgreedSetup
         self.first: Tree
         """The whole model before any training."""
         self.sent: State
@@ -169,11 +171,13 @@ class Conversation:
         """How what sites send goes through sums."""
         return Summed.of(self.rule, self.sent, self.statistics)
 
-    def hold(self) -> TrainedModel:
+    def conduct(self) -> TrainedModel:
         """Hold the whole conversation."""
-        rule, sites = self.rule, self.sites
+        rule = self.rule
+        sites = self.sites
         self.agree()
-        learner, columns = rule.build_learner(), self.agreed.columns + rule.extra_columns
+        learner = rule.build_learner()
+        columns = self.agreed.columns + rule.extra_columns
         rng = np.random.default_rng([sites.seed % 2**63, 0])
         self.first = Tree(learner.start(columns, len(self.agreed.classes), rng))
         self.statistics = learner.statistics
@@ -192,15 +196,20 @@ class Conversation:
 
     def _rounds(self, state: State) -> tuple[State, list[float]]:
         """Train in rounds; return the last state, or the best where patience ran out, and the losses on the way."""
-        rule, history, best = self.rule, list[float](), math.inf
-        kept, waited = state, 0
-        for number in range(rule.rounds if rule.sends else 0):
+        rule = self.rule
+        history = list[float]()
+        best = math.inf
+        kept = state
+        waited = 0
+        for number in range(rule.n_rounds if rule.sends else 0):
             new, loss = self.round(number, state)
             # The loss is that of the model given out, so it tells of `state`, not of `new`.
             if not math.isnan(loss):
                 history.append(loss)
                 if loss < best - 1e-12:
-                    best, kept, waited = loss, state, 0
+                    best = loss
+                    kept = state
+                    waited = 0
                 else:
                     waited += 1
                 if rule.patience is not None and waited >= rule.patience:
@@ -218,7 +227,8 @@ class Conversation:
 
     def skip_to(self, number: int) -> None:
         """Leave out sums of rounds before that were not needed: where sites are drawn, each round has its own."""
-        rule, sites = self.rule, len(self.cohort.joined.keys)
+        rule = self.rule
+        sites = len(self.cohort.joined.keys)
         if rule.count_drawn(sites) < sites:
             self.cohort.skip_to(rule.first_sum(number))  # type: ignore[attr-defined]
 
@@ -280,13 +290,13 @@ class Conversation:
             group=group.whole,
         )
         if self.private is not None:
-            return Outcome(*self.private.hold(self.cohort, question, group.members), Figures())
+            return Outcome(*self.private.conduct(self.cohort, question, group.members), Figures())
         form = self.form
         total = self.cohort.sum_words(question, length=form.length(self.figures), participants=group.members)
         whole = self.whole_of(group)
         found = form.read(total.vector, group.given, whole)
         form.check(found, total.vector, group.given, whole, len(total.sites))
-        warn_of_cuts(self.sites, number, found.cut, self.rule.largest_change)
+        warn_of_cuts(self.sites, number, found.cut, self.rule.max_abs_change)
         mean = self.sent.like(found.flat)
         return Outcome(mean, total.sites, Figures.read(found.figures), weight=found.weight)
 
@@ -305,7 +315,8 @@ class Conversation:
     def _open(self, number: int, groups: Sequence[Group]) -> list[Outcome]:
         questions: dict[str, TrainOpen] = {}
         for group in groups:
-            given, faster = to_wire(group.given), self.faster(group.members)
+            given = to_wire(group.given)
+            faster = self.faster(group.members)
             question = TrainOpen(round=number, given=given, agreed=self.agreed.hash, faster=faster)
             questions |= dict.fromkeys(group.members, question)
         answers = self.sites.ask(questions, expect=Update)
@@ -349,7 +360,7 @@ class Conversation:
         whole = self.agreed.rows if self.rule.counts_rows else 0.0
         sent = [came[name][0] for name in names]
         found = combined(self.rule, self.form, sent, weights, group.given, whole)
-        warn_of_cuts(self.sites, number, found.cut, self.rule.largest_change)
+        warn_of_cuts(self.sites, number, found.cut, self.rule.max_abs_change)
         return Outcome(
             self.sent.like(found.flat),
             names,
@@ -361,7 +372,7 @@ class Conversation:
     def finish(self, state: State) -> None:
         """Give every site its last model."""
         questions: dict[str, Finish] = {}
-        for group in self.groups(self.rule.rounds, state, self.members):
+        for group in self.groups(self.rule.n_rounds, state, self.members):
             questions |= dict.fromkeys(group.members, Finish(given=to_wire(group.given)))
         self.sites.ask(questions, expect=Finished)
 

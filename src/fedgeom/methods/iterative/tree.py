@@ -125,9 +125,11 @@ class Tree(dict[str, Any]):
         """
         if flat.shape != (self.size,):
             raise InputError(f"a vector of shape {flat.shape} was given; this tree has {self.size} numbers")
-        found, at = {}, 0
+        found = {}
+        at = 0
         for path, leaf in self.leaves().items():
-            piece, dtype = flat[at : at + np.size(leaf)], np.asarray(leaf).dtype
+            piece = flat[at : at + np.size(leaf)]
+            dtype = np.asarray(leaf).dtype
             piece = np.rint(piece) if dtype.kind in "iu" else piece
             array = piece.reshape(np.shape(leaf)).astype(dtype, copy=False)
             found[path] = array if isinstance(leaf, np.ndarray) else array.item()
@@ -136,7 +138,8 @@ class Tree(dict[str, Any]):
 
     def fits(self, other: Tree) -> bool:
         """Say whether another tree has the same paths and shapes."""
-        mine, theirs = self.leaves(), other.leaves()
+        mine = self.leaves()
+        theirs = other.leaves()
         return mine.keys() == theirs.keys() and all(np.shape(mine[p]) == np.shape(theirs[p]) for p in mine)
 
     def same_dtypes(self, other: Tree) -> bool:

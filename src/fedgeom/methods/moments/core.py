@@ -1,4 +1,4 @@
-"""From class moments to a classifier: what both halves and the plain twin compute."""
+"""From class moments to a classifier: what both halves compute."""
 
 from __future__ import annotations
 
@@ -81,7 +81,9 @@ def _typical_row(rows: Floats, rule: GroupMedian, columns: int, squares: bool) -
     d = columns
     upper = np.triu_indices(d if squares else 0)
     pairs = len(upper[0])
-    means, products, lifted = rows[:, 1 : 1 + d], rows[:, 1 + d : 1 + d + pairs], rows[:, 1 + d + pairs :]
+    means = rows[:, 1 : 1 + d]
+    products = rows[:, 1 + d : 1 + d + pairs]
+    lifted = rows[:, 1 + d + pairs :]
     if squares:  # covariances are comparable, squares are not: they have the means in them
         products = products - means[:, upper[0]] * means[:, upper[1]]
     centre = rule(means, np.ones(len(rows)))
@@ -121,7 +123,7 @@ def numbers(classes: int, columns: int, *, squares: bool) -> int:
 
 
 def bounds(settings: MomentsSettings, classes: int, columns: int) -> dict[str, Any]:
-    """Return what the noise of the sum follows from (`fedgeom.protocols.noising.sum_noise`)."""
+    """Return what the noise of the sum follows from (`fedgeom.protocols.noise.sum_noise`)."""
     squares = settings.squares
     return {"sensitivity": sensitivity(squares), "numbers": numbers(classes, columns, squares=squares)}
 
@@ -151,7 +153,8 @@ def moments_of(whole: Floats, members: Iterable[npt.NDArray[Any]], *, squares: b
     whole (n, d), f8, whole numbers; members: which rows (no row is in two). One row more or less moves all numbers
     together by no more than `sensitivity`.
     """
-    w, upper = weights(squares), np.triu_indices(whole.shape[1] if squares else 0)
+    w = weights(squares)
+    upper = np.triu_indices(whole.shape[1] if squares else 0)
     found = []
     for some in members:
         u = whole[some]
@@ -168,7 +171,8 @@ def private_model(
     total (numbers,), f8; ``spread`` is the deviation of its noise. What the noise has made impossible (negative counts,
     means outside, covariances of no rows) is mended, by what is known of the noise; nobody's rows are looked at again.
     """
-    table, w = total.reshape(len(classes), -1), weights(settings.squares)
+    table = total.reshape(len(classes), -1)
+    w = weights(settings.squares)
     error = spread / w[0]
     counts = np.maximum(table[:, 0] / w[0], 1.0)
     # A class whose count is lost in the noise would have a mean of noise alone: it is drawn to 0.

@@ -12,7 +12,7 @@ from fedgeom.protocols.secure_sum.messages import SumQuestion
 from fedgeom.protocols.secure_sum.rules import GroupSum
 
 
-class SumMoments(SumQuestion, kind="moments.sum", fraction_bits=24, reals=True, checked=True):
+class SumClassMoments(SumQuestion, kind="moments.sum", fraction_bits=24, reals=True, checked=True):
     """Ask for a site's masked class moments."""
 
     answer_reveals: ClassVar[str] = (
@@ -27,7 +27,7 @@ class SumMoments(SumQuestion, kind="moments.sum", fraction_bits=24, reals=True, 
 class SumGroupMoments(
     SumQuestion,
     kind="moments.group",
-    fraction_bits=SumMoments.fraction_bits,
+    fraction_bits=SumClassMoments.fraction_bits,
     reals=True,
     checked=True,
     in_groups=True,

@@ -11,7 +11,7 @@ import numpy as np
 from fedgeom.data.sites import SiteData
 from fedgeom.data.validation import Finding, check_columns, check_two_classes, label_names, unscaled
 from fedgeom.errors import InputError
-from fedgeom.federation.coordinator import Sites
+from fedgeom.federation.coordinator import Coordinator
 from fedgeom.federation.messages import LARGEST_MESSAGE
 from fedgeom.federation.method import Method
 from fedgeom.federation.model import Model
@@ -21,7 +21,7 @@ from fedgeom.federation.site import Site
 from fedgeom.geometry.gaussians import length
 from fedgeom.methods.moments import core
 from fedgeom.methods.moments.core import build_model, check_width, middle
-from fedgeom.methods.moments.messages import SumGroupMoments, SumMoments, TakeGroups
+from fedgeom.methods.moments.messages import SumClassMoments, SumGroupMoments, TakeGroups
 from fedgeom.methods.moments.model import MomentsModel
 from fedgeom.methods.moments.settings import MomentsSettings
 from fedgeom.methods.moments.site import MomentsSite
@@ -33,8 +33,9 @@ from fedgeom.protocols.secure_sum.rules import GroupDraw, GroupSum
 
 @dataclass(frozen=True, kw_only=True)
 class Moments(MomentsSettings, Method):
-    """Sites add up per-class counts, sums and squares; a Gaussian or a centroid per class classifies.
+    """For a quick first result with shared class names: one sum of averages and spreads of each class.
 
+    Sites add up per-class counts, sums and squares; a Gaussian or a centroid per class classifies.
     Needs the same label names everywhere (see `Hulls` when sites use their own). Works in any dimension.
     """
 
@@ -71,7 +72,7 @@ class Moments(MomentsSettings, Method):
         products = 1e-9 * shape.rows * shape.columns * (shape.columns if self.squares else 1)
         draw = self.group_draw
         if draw is None:
-            result = yield Sum(SumMoments(classes=classes, curvature=self.c), size, work=products)
+            result = yield Sum(SumClassMoments(classes=classes, curvature=self.c), size, work=products)
             yield HandOut(result=result, work=products + 2e-9 * size * shape.columns)
             return
         sums = []
@@ -85,7 +86,7 @@ class Moments(MomentsSettings, Method):
         """Warn of columns on different scales where distances to centroids decide."""
         return unscaled(sites) if self.rule == "centroid" and self.space == "euclidean" else []
 
-    def conduct(self, sites: Sites) -> MomentsModel:
+    def conduct(self, sites: Coordinator) -> MomentsModel:
         """Hold the conversation: join, agree on names, sum, tell."""
         cohort = join(sites, self)
         classes = agree_on_names(cohort, self.classes)
@@ -94,15 +95,16 @@ class Moments(MomentsSettings, Method):
         size = length(len(classes), cohort.columns, squares=self.squares)
         if self.group_draw is not None:
             return self._in_groups(cohort, self.group_draw, classes, size)
-        result = cohort.sum_checked(SumMoments(classes=classes, curvature=self.c))
+        result = cohort.sum_checked(SumClassMoments(classes=classes, curvature=self.c))
         sites.metrics |= {"sites": len(cohort.left), "classes": len(classes), "numbers": size}
-        model = build_model(self, result.reals(SumMoments), classes, cohort.columns)
+        model = build_model(self, result.reals(SumClassMoments), classes, cohort.columns)
         return hand_out(cohort, model, result)
 
     def _conduct_private(self, cohort: Cohort, classes: tuple[str, ...]) -> MomentsModel:
         """Sum moments with noise in them, and mend what the noise made impossible."""
-        bounds, columns = core.bounds(self, len(classes), cohort.columns), cohort.columns
-        result = cohort.sum_checked(SumMoments(classes=classes, curvature=self.c))
+        bounds = core.bounds(self, len(classes), cohort.columns)
+        columns = cohort.columns
+        result = cohort.sum_checked(SumClassMoments(classes=classes, curvature=self.c))
         noise = cohort.noise(**bounds)
         cohort.sites.metrics |= {
             "sites": len(cohort.left),

@@ -52,7 +52,8 @@ class MomentsModel(Model):
 
     def decision_function(self, X: npt.ArrayLike) -> Floats:
         """Return a score per class: the log density plus log prior, or minus the squared distance."""
-        rows, c = self._rows(X), self.curvature
+        rows = self._rows(X)
+        c = self.curvature
         if self.rule == "centroid":
             if c is None:
                 return -np.column_stack([((rows - centre) ** 2).sum(axis=1) for centre in self.centroids])

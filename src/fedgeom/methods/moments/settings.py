@@ -39,7 +39,7 @@ class MomentsSettings(Settings):
     aggregation: AggregationOrName = "mean"
     """How sites' moments become one: "mean" adds them all up; GroupMedian(5) takes the median over groups of sites, so
     that a site that lies spoils one group."""
-    largest_entry: Annotated[float, POSITIVE] | None = None
+    max_abs_value: Annotated[float, POSITIVE] | None = None
     """The most that a number of one site in a secure sum of moments may be, up to its sign: sites cut larger ones
     off, and a sum beyond n times as much is refused. None: what the sum has room for; who has more leaves the run."""
     privacy: PrivacyOrTable = None
@@ -53,7 +53,7 @@ class MomentsSettings(Settings):
         if not isinstance(self.aggregation, Mean | GroupMedian):
             raise InputError(
                 f"aggregation={getattr(self.aggregation, 'name', self.aggregation)!r} given; moments are only ever "
-                'seen in sums: wanted "mean" or GroupMedian(groups=…)'
+                'seen in sums: wanted "mean" or GroupMedian(n_groups=…)'
             )
 
     @property

@@ -12,16 +12,16 @@ from fedgeom.data.sites import SiteData, drawn_rows
 from fedgeom.data.validation import Collector, check_ball, check_known_labels, check_table
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.messages import LARGEST_MESSAGE, Array
-from fedgeom.federation.novelty import MOST_COLUMNS, MOST_SCORED, Known
+from fedgeom.federation.novelty import MOST_COLUMNS, MOST_SCORED, KnownRows
 from fedgeom.federation.privacy import class_floors
 from fedgeom.federation.site import Memory, Part, answers
 from fedgeom.geometry.gaussians import class_moments, length
 from fedgeom.methods.moments import core
 from fedgeom.methods.moments.core import build_model, check_width, middle
-from fedgeom.methods.moments.messages import SumGroupMoments, SumMoments, TakeGroups
+from fedgeom.methods.moments.messages import SumClassMoments, SumGroupMoments, TakeGroups
 from fedgeom.methods.moments.model import MomentsModel
 from fedgeom.methods.moments.settings import MomentsSettings
-from fedgeom.protocols.model_delivery import UNUSABLE, HandedModel, ModelTaken
+from fedgeom.protocols.model_delivery import UNUSABLE, DeliveredModel, ModelTaken
 from fedgeom.protocols.names import LabelNames, NamesMemory
 from fedgeom.protocols.secure_sum.messages import SumResult
 from fedgeom.protocols.secure_sum.rules import check_group_sums, own_group
@@ -46,12 +46,13 @@ class MomentsSite(SummingSite[MomentsMemory]):
 
     memory_type: ClassVar[type[Memory]] = MomentsMemory
     parts: ClassVar[tuple[type[Part[Any]], ...]] = (LabelNames,)
-    handed: HandedModel[MomentsModel]
+    handed: DeliveredModel[MomentsModel]
     names: LabelNames
 
     def check(self, settings: MomentsSettings) -> None:
         """Refuse data that the method cannot use, naming the site."""
-        faults, names = Collector(self.name), [str(name) for name in self.data.classes.tolist()]
+        faults = Collector(self.name)
+        names = [str(name) for name in self.data.classes.tolist()]
         with faults.take():
             floors = class_floors(settings, settings.min_rows, self.policy.min_rows_per_class)
             check_table(self.data, **floors)
@@ -65,13 +66,14 @@ class MomentsSite(SummingSite[MomentsMemory]):
             check_width(settings, len(settings.classes or names), self.data.shape[1], limit)
         faults.raise_all()
 
-    @answers(SumMoments)
-    def sum_moments(self, ask: SumMoments | SumGroupMoments) -> Contribution:
+    @answers(SumClassMoments)
+    def sum_moments(self, ask: SumClassMoments | SumGroupMoments) -> Contribution:
         """Add this site's moments to the secure sum."""
         if ask.curvature != self.settings.c:
             raise ProtocolError("the moments are asked for in another space than the one the site joined on")
         self.names.check_agreed(ask.classes)
-        squares, clip = self.settings.squares, self.settings.clip
+        squares = self.settings.squares
+        clip = self.settings.clip
         self.check_size(length(len(ask.classes), self.data.shape[1], squares=squares))
         if clip is not None:
             whole = core.bounded_moments(self.data.X, self.data.y, ask.classes, self.settings, clip)
@@ -89,7 +91,9 @@ class MomentsSite(SummingSite[MomentsMemory]):
     @answers(TakeGroups)
     def take_groups(self, ask: TakeGroups) -> ModelTaken:
         """Make the model from the sums over the groups, after a look at whether they are those."""
-        settings, classes, columns = self.settings, self.names.agreed, self.data.shape[1]
+        settings = self.settings
+        classes = self.names.agreed
+        columns = self.data.shape[1]
         if settings.group_draw is None:
             raise ProtocolError("the terms of this run draw no groups")
         check_group_sums(self, ask.sums, SumGroupMoments, classes=classes, curvature=settings.c)
@@ -108,14 +112,15 @@ class MomentsSite(SummingSite[MomentsMemory]):
 
     def model_from(self, result: SumResult) -> MomentsModel:
         """Make the model from the sum of all sites' moments, after a look at whether it is that sum."""
-        self.sums.check_result(result, SumMoments)
+        self.sums.check_result(result, SumClassMoments)
         if self.settings.clip is not None:
-            classes, columns = self.names.agreed, self.data.shape[1]
+            classes = self.names.agreed
+            columns = self.data.shape[1]
             noise = self.noising.noise(**core.bounds(self.settings, len(classes), columns))
             return core.read_model(self.settings, result, noise, classes, columns)
-        total = result.reals(SumMoments)
+        total = result.reals(SumClassMoments)
         scores = self._scores_held_out(total)
-        self.memory.fits = None if scores is None else Array.of(Known.scored(scores).scores)
+        self.memory.fits = None if scores is None else Array.of(KnownRows.scored(scores).scores)
         return build_model(self.settings, total, self.names.agreed, self.data.shape[1])
 
     def _scores_held_out(self, total: Floats) -> Floats | None:
@@ -124,7 +129,8 @@ class MomentsSite(SummingSite[MomentsMemory]):
         None where that cannot be told, since a class is too small without the fold, or there are no densities, and
         where so many columns would make it costly.
         """
-        settings, classes = self.settings, self.names.agreed
+        settings = self.settings
+        classes = self.names.agreed
         if not settings.squares or self.data.shape[1] > MOST_COLUMNS:
             return None
         table, folds = self._scored(self.table)

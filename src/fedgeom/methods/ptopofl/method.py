@@ -12,7 +12,7 @@ import numpy as np
 from fedgeom.arrays import Floats, Ints
 from fedgeom.data.sites import SiteData
 from fedgeom.data.validation import Finding, fault, label_names
-from fedgeom.federation.coordinator import Sites
+from fedgeom.federation.coordinator import Coordinator
 from fedgeom.federation.messages import Array
 from fedgeom.federation.model import Model
 from fedgeom.federation.plan import Ask, Plan, Shape
@@ -25,7 +25,7 @@ from fedgeom.methods.iterative.algorithm import Algorithm, Specimen
 from fedgeom.methods.iterative.model import TrainedModel
 from fedgeom.methods.iterative.settings import Round
 from fedgeom.methods.iterative.site import generator
-from fedgeom.methods.iterative.training import Conversation, Group, Outcome
+from fedgeom.methods.iterative.training import Group, Outcome, TrainingLoop
 from fedgeom.methods.iterative.tree import State, Tree, to_wire
 from fedgeom.methods.ptopofl.model import TopoModel
 from fedgeom.methods.ptopofl.settings import TopoSettings
@@ -43,12 +43,12 @@ from fedgeom.methods.ptopofl.site import TopoSite
 from fedgeom.protocols.secure_sum.rules import MIXED
 
 
-class TopoConversation(Conversation):
+class TopoTrainingLoop(TrainingLoop):
     """One run of `PTopoFL`."""
 
     rule: TopoSettings
 
-    def __init__(self, rule: TopoSettings, sites: Sites):
+    def __init__(self, rule: TopoSettings, sites: Coordinator):
         super().__init__(rule, sites)
         self.cluster: dict[str, int] = {}
         self.closeness: dict[str, float] = {}
@@ -71,14 +71,15 @@ class TopoConversation(Conversation):
         """Return what asks for the shapes: of rows, or of activations, for which later models must be given."""
         if self.rule.epsilon is not None:
             return DescribePrivately(round=round)
-        if self.rule.described == "rows" or state is None:
+        if self.rule.descriptor_input == "rows" or state is None:
             return Describe(round=round)
         given = to_wire(state.select(self.rule.gives))  # the consensus: all sites' shapes are of the same model
         return DescribeActivations(round=round, given=given, agreed=self.agreed.hash)
 
     def learn_shapes(self, round: int, state: State | None = None) -> None:
         """Ask for descriptors; cluster, weigh and judge the sites by them."""
-        rule, question = self.rule, self._question(round, state)
+        rule = self.rule
+        question = self._question(round, state)
         given = self.sites.ask(question, of=self.members, expect=Description)
         for name in [name for name, said in given.items() if not self._usable(said)]:
             del given.came[name]
@@ -91,7 +92,7 @@ class TopoConversation(Conversation):
         if rule.track_every:
             for name in names:
                 self.history.setdefault(name, []).append(given[name].descriptor.numpy().astype(np.float64))
-            if round > rule.first_described and not self._drifted(names):
+            if round > rule.first_descriptor_round and not self._drifted(names):
                 return
         before = np.array([self.cluster[name] for name in names])
         judged = judge_shapes(rule, list(given.values()), before)
@@ -104,8 +105,10 @@ class TopoConversation(Conversation):
 
     def _usable(self, said: Description) -> bool:
         """Say whether a description has the numbers that were asked for: one site must not stop everybody."""
-        rule, classes = self.rule, len(self.agreed.classes)
-        whole, each = (len(NAMES) if rule.by_rows else 0), (len(NAMES) * classes if rule.by_class else 0)
+        rule = self.rule
+        classes = len(self.agreed.classes)
+        whole = len(NAMES) if rule.by_rows else 0
+        each = len(NAMES) * classes if rule.by_class else 0
         pairs = said.h0, said.h1
         right = (said.descriptor.shape, said.by_class.shape) == ((whole,), (each,))
         right = right and all(len(array.shape) == 2 and array.shape[1] == 2 for array in pairs)
@@ -129,7 +132,8 @@ class TopoConversation(Conversation):
         drift = {name: topology.drift(np.vstack(self.history[name])) / first[name] for name in names}
         self.sites.metrics["drift"] = {name: round(float(value), 4) for name, value in drift.items()}
         moved = {name for name, value in drift.items() if value > self.rule.drift_limit}
-        new, self.quickened = moved - self.quickened, self.quickened | moved
+        new = moved - self.quickened
+        self.quickened = self.quickened | moved
         return bool(new)
 
     def faster(self, members: Sequence[str]) -> tuple[str, ...]:
@@ -150,7 +154,7 @@ class TopoConversation(Conversation):
             if members:
                 factors = {n: self.closeness.get(n, 1.0) * self.trust.get(n, 1.0) for n in members}
                 given = Tree(model=state.get(f"cluster {label}", state["model"]))
-                if number == self.rule.rounds and getattr(self.rule, "holdout", None) is not None:
+                if number == self.rule.n_rounds and getattr(self.rule, "holdout", None) is not None:
                     given |= {CONSENSUS: state["model"]}  # what the joint model is worth is counted at the sites
                 whole = tuple(sorted(n for n, cluster in self.cluster.items() if cluster == label))
                 found.append(Group(members, given, factors, whole if self.rule.groups > 1 else ()))
@@ -158,7 +162,8 @@ class TopoConversation(Conversation):
 
     def combine(self, state: State, outcomes: Sequence[Outcome], round: Round) -> State:
         """Blend the clusters' models with their consensus (Step 3, Eq. 7)."""
-        rule, models = self.rule, dict[int, Tree]()
+        rule = self.rule
+        models = dict[int, Tree]()
         for outcome in outcomes:
             models[self.cluster[outcome.sites[0]]] = outcome.mean["model"]
         if rule.cluster_by == "updates" and not self.moved:
@@ -207,21 +212,22 @@ class TopoConversation(Conversation):
 
 @dataclass(frozen=True, kw_only=True)
 class PTopoFL(TopoSettings, Algorithm):
-    """Sites are clustered, clusters average their models, and clusters lean on each other (Algorithm 1).
+    """For sites of several kinds: those whose data have a similar shape train a model together.
 
+    Sites are clustered, clusters average their models, and clusters lean on each other (Algorithm 1).
     Every part can be switched off or replaced. `published` is the paper's own setting.
     """
 
     name: ClassVar[str] = "ptopofl"
     site: ClassVar[type[Site[Any]]] = TopoSite
-    conversation: ClassVar[type[Conversation]] = TopoConversation
+    conversation: ClassVar[type[TrainingLoop]] = TopoTrainingLoop
     model_type: ClassVar[type[Model]] = TopoModel
 
     @classmethod
     def published(cls, **changes: Any) -> PTopoFL:
         """Return the paper's setting for Scenarios A and B (Table 3; sites refit to the optimum in every round)."""
         paper: dict[str, Any] = {
-            "clusters": 2,
+            "n_clusters": 2,
             "solver": "exact",
             "augment": True,
             "unit_box": True,
@@ -240,7 +246,7 @@ class PTopoFL(TopoSettings, Algorithm):
 
     def plan_rounds(self, shape: Shape, state: Specimen) -> Plan:
         """Yield how sites describe the shape of their rows, and how each cluster is summed."""
-        rounds = [at for at in range(self.rounds) if self.describes and self.describes_in(at)]
+        rounds = [at for at in range(self.n_rounds) if self.describes and self.describes_in(at)]
         if rounds:
             yield from self._plan_descriptions(shape, state, len(rounds))
         yield from super().plan_rounds(shape, state)
@@ -260,7 +266,7 @@ class PTopoFL(TopoSettings, Algorithm):
         if self.epsilon is not None:
             yield Ask(lambda number: DescribePrivately(round=number), said, times=times, bound=decides)
             return
-        later = self.described != "rows"
+        later = self.descriptor_input != "rows"
         yield Ask(lambda number: Describe(round=number), said, times=1 if later else times, bound=decides)
         if later:
             yield Ask(
@@ -273,7 +279,8 @@ class PTopoFL(TopoSettings, Algorithm):
     def advise(self, sites: Sequence[SiteData], policy: Policy, seed: int = 0) -> list[Finding]:
         """Refuse weights that single sites out, with what to do; what the default settings lead to is computed here."""
 
-        found, least = super().advise(sites, policy, seed), policy.min_cohort
+        found = super().advise(sites, policy, seed)
+        least = policy.min_cohort
         for names, mixed in mixtures(self, sites, seed):
             if mixed < MIXED * least:
                 some = f"{', '.join(names[:6])}{f' and {len(names) - 6} more' if len(names) > 6 else ''}"
@@ -293,7 +300,7 @@ def mixtures(
     Empty where sums are open or sites are weighed alike, and where descriptors have noise, which nobody can foresee, or
     are of activations or of a later round.
     """
-    if method.described != "rows" or method.first_described:
+    if method.descriptor_input != "rows" or method.first_descriptor_round:
         return []
     if not (method.masked and method.weighs_sites and method.describes) or method.epsilon is not None:
         return []

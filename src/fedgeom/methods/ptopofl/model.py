@@ -19,7 +19,7 @@ ADDED = 4
 
 
 @dataclass(frozen=True)
-class Shape:
+class CloudShape:
     """What a site needs to know of its own cloud to add the four columns to any row."""
 
     centre: Floats
@@ -34,7 +34,7 @@ class Shape:
         points: int,
         rng: np.random.Generator,
         added: tuple[Literal["columns", "descriptor"], ...] = ("columns",),
-    ) -> Shape:
+    ) -> CloudShape:
         """Look at a subsample of the (scaled) rows; ``added`` says which numbers are wanted."""
         cloud = rows[subsample(len(rows), points, rng)]
         diagrams = rips_diagrams(cloud)
@@ -59,7 +59,7 @@ class Shape:
 class TopoModel(TrainedModel):
     """The joint model θ̄; `for_site` gives a site its cluster's model, with its own columns."""
 
-    shape: Shape | None = None
+    shape: CloudShape | None = None
     augmented: bool = False
 
     def for_site(self, local: Mapping[str, Any]) -> TopoModel:
@@ -68,7 +68,7 @@ class TopoModel(TrainedModel):
         assert isinstance(own, TopoModel)
         if not self.augmented:
             return own
-        shape = Shape(np.asarray(local["shape centre"], float), np.asarray(local["shape constants"], float))
+        shape = CloudShape(np.asarray(local["shape centre"], float), np.asarray(local["shape constants"], float))
         return replace(own, shape=shape)
 
     @property
@@ -96,5 +96,5 @@ class TopoModel(TrainedModel):
         """Build the model from a file's content."""
         own = {name: value for name, value in arrays.items() if name.startswith("shape/")}
         plain = super().from_tensors({name: a for name, a in arrays.items() if name not in own}, facts)
-        shape = Shape(own["shape/centre"], own["shape/constants"]) if own else None
+        shape = CloudShape(own["shape/centre"], own["shape/constants"]) if own else None
         return cls(**{**vars(plain), "shape": shape, "augmented": bool(facts.get("augmented"))})

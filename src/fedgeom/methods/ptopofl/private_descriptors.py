@@ -65,7 +65,7 @@ BLOCK_ROWS = 20
 
 __all__ = [
     "BLOCK_ROWS",
-    "Draws",
+    "NoiseSource",
     "PrivateMean",
     "descriptor_bounds",
     "gaussian_delta",
@@ -78,7 +78,7 @@ DIGITS = 30
 """Binary digits of the noise's deviation, in units that blocks' vectors are rounded to."""
 
 
-class Draws(Protocol):
+class NoiseSource(Protocol):
     """Where blocks and noise come from: the operating system, or in tests a numpy generator."""
 
     def permutation(self, x: int, /) -> NDArray[np.int64]:
@@ -112,7 +112,8 @@ def gaussian_delta(sigma: float, sensitivity: float, epsilon: float) -> float:
     """
     if sensitivity == 0.0:
         return 0.0
-    half, shift = sensitivity / (2.0 * sigma), epsilon * sigma / sensitivity
+    half = sensitivity / (2.0 * sigma)
+    shift = epsilon * sigma / sensitivity
     # e^ε and Φ in one exponent: apart, the first overflows where the second vanishes.
     return max(float(ndtr(half - shift)) - exp(min(epsilon + float(log_ndtr(-half - shift)), 0.0)), 0.0)
 
@@ -133,7 +134,8 @@ def gaussian_sigma(epsilon: float, delta: float, sensitivity: float) -> float:
     def excess(log_sigma: float) -> float:
         return gaussian_delta(exp(log_sigma), 1.0, epsilon) - delta
 
-    low, high = -1.0, 1.0
+    low = -1.0
+    high = 1.0
     while excess(low) <= 0.0:
         low -= 1.0
     while excess(high) > 0.0:
@@ -150,7 +152,7 @@ def subsample_and_aggregate(
     high: ArrayLike,
     epsilon: float,
     delta: float,
-    rng: Draws,
+    rng: NoiseSource,
     radius: float | None = None,
     centre: ArrayLike | None = None,
     releases: int = 1,
@@ -179,7 +181,8 @@ def subsample_and_aggregate(
         raise InputError(f"{n} rows do not make one block of {block_rows}; take fewer rows per block.")
     if releases < 1:
         raise InputError(f"releases is {releases}, but at least one is wanted.")
-    m, blocks = len(floor), n // block_rows
+    m = len(floor)
+    blocks = n // block_rows
     diameter = (
         sqrt(m) if radius is None else min(sqrt(m), 2.0 * check_positive(radius, "radius", "a public number"))
     )
@@ -200,7 +203,7 @@ def subsample_and_aggregate(
     return PrivateMean(noisy, sigma * unit / blocks, diameter / blocks, blocks, epsilon, delta, releases)
 
 
-def _noise(sigma: float, numbers: int, rng: Draws) -> Ints:
+def _noise(sigma: float, numbers: int, rng: NoiseSource) -> Ints:
     """Return discrete Gaussian numbers, from a key of the generator's."""
     return discrete_gaussian(sigma).draw(NoiseStream(rng.bytes(32)), numbers)
 
@@ -224,7 +227,7 @@ def private_descriptor(
     *,
     epsilon: float,
     delta: float,
-    rng: Draws,
+    rng: NoiseSource,
     block_rows: int = BLOCK_ROWS,
     coordinates: Sequence[int] | None = None,
     radius: float | None = None,

@@ -25,14 +25,14 @@ class TopoSettings(TrainingRule):
     cluster_by: Literal["none", "topology", "classes", "diagrams", "updates"] = "topology"
     """What brings sites together: descriptors of all rows (the paper's), descriptors of each class, Wasserstein
     distances of diagrams, or the directions of the first model updates."""
-    described: Literal["rows", "activations"] = "rows"
+    descriptor_input: Literal["rows", "activations"] = "rows"
     """Whose shape is described: that of the rows, or of what the network's body makes of them (Scenarios C and D)."""
-    first_described: Annotated[int, Between(0, MOST_ROUNDS)] = 0
+    first_descriptor_round: Annotated[int, Between(0, MOST_ROUNDS)] = 0
     """The round, from 0, before which sites first describe their shape; until then all are one cluster. The activations
     of round 0 are those of the network before any training, which every site builds itself."""
-    clusters: Annotated[int, Between(1, 100)] | None = None
+    n_clusters: Annotated[int, Between(1, 100)] | None = None
     """M: how many clusters. None: chosen by silhouette, 1 when nothing stands out."""
-    most_clusters: Annotated[int, Between(1, 100)] = 4
+    max_clusters: Annotated[int, Between(1, 100)] = 4
     """The most clusters to choose."""
     closeness: bool = True
     """Whether sites near their cluster's centre count more: by descriptors as in Eq. 6, with ``cluster_by="diagrams"``
@@ -50,15 +50,15 @@ class TopoSettings(TrainingRule):
     """Ask for descriptors again every so many rounds (Section 3.5); 0: never."""
     drift_limit: float = 0.5
     """A site whose drift (Eq. 9), relative to its first descriptor, is larger is clustered anew."""
-    drift_rate: Annotated[float, Between(0, 100, open_low=True)] = 2.0
+    drift_factor: Annotated[float, Between(0, 100, open_low=True)] = 2.0
     """What a drifted site's learning rate is multiplied by."""
     augment: bool = False
     """Whether sites add four columns on their own shape to their tables (Section 3.2)."""
     topo_inputs: bool = False
     """Whether the site's own 48 numbers are inputs beside each row (TopoNN, Appendix D); they stay at the site."""
-    points: Annotated[int, Between(2, 10_000)] = 80
+    n_points: Annotated[int, Between(2, 10_000)] = 80
     """n_sub: how many rows the descriptor looks at."""
-    repeats: Annotated[int, Between(1, 1000)] = 1
+    n_repeats: Annotated[int, Between(1, 1000)] = 1
     """Over how many subsamples a descriptor is averaged."""
     unit_box: bool = False
     """Whether each site scales its cloud to the unit box first, as the published code does."""
@@ -84,7 +84,7 @@ class TopoSettings(TrainingRule):
 
     def _check_networks(self) -> None:
         """Refuse activations or inputs that a network cannot give or take."""
-        if self.described == "activations" and self.epsilon is not None:
+        if self.descriptor_input == "activations" and self.epsilon is not None:
             raise InputError(
                 "activations have no public bounds, which a private descriptor needs; leave epsilon away"
             )
@@ -93,9 +93,10 @@ class TopoSettings(TrainingRule):
                 f"augment and topo_inputs add {self.extra_columns} columns to rows; with shape={self.shape} rows are "
                 'images, which take none: use network="mlp" on rows as they are'
             )
-        if self.first_described >= self.rounds:
+        if self.first_descriptor_round >= self.n_rounds:
             raise InputError(
-                f"first_described={self.first_described} given with rounds={self.rounds}; wanted a round that comes"
+                f"first_descriptor_round={self.first_descriptor_round} given with n_rounds={self.n_rounds}; wanted a "
+                "round that comes"
             )
 
     @property
@@ -104,7 +105,7 @@ class TopoSettings(TrainingRule):
 
         Where nobody describes a shape, a coordinator could call any site drifted, and its update would be the sum.
         """
-        return self.drift_rate if self.track_every and self.describes else None
+        return self.drift_factor if self.track_every and self.describes else None
 
     @property
     def by_class(self) -> bool:
@@ -118,8 +119,8 @@ class TopoSettings(TrainingRule):
 
     def describes_in(self, round: int) -> bool:
         """Whether sites describe the shape of their rows before this round."""
-        since = round - self.first_described
-        again = bool(self.track_every and since > 0 and round < self.rounds and since % self.track_every == 0)
+        since = round - self.first_descriptor_round
+        again = bool(self.track_every and since > 0 and round < self.n_rounds and since % self.track_every == 0)
         return since == 0 or again
 
     @property
@@ -153,7 +154,7 @@ class TopoSettings(TrainingRule):
         """Descriptors show the shape of one site's data; private ones too, as the coordinator chooses ε."""
         shown = [
             super().shows_one_site(),
-            f"a descriptor of the shape of each site's {self.described}" if self.describes else "",
+            f"a descriptor of the shape of each site's {self.descriptor_input}" if self.describes else "",
         ]
         return " and ".join(one for one in shown if one)
 
@@ -170,7 +171,7 @@ class TopoSettings(TrainingRule):
     @property
     def groups(self) -> int:
         """The most clusters."""
-        return 1 if self.cluster_by == "none" else self.clusters or self.most_clusters
+        return 1 if self.cluster_by == "none" else self.n_clusters or self.max_clusters
 
     @property
     def added(self) -> tuple[Literal["columns", "descriptor"], ...]:

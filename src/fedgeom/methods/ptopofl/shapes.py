@@ -93,10 +93,10 @@ def describe_rows(
     ``rng`` gives the same generator anew for each part.
     """
     options: dict[str, Any] = {
-        "points": method.points,
+        "points": method.n_points,
         "scale": "unit box" if method.unit_box else "none",
         "size_free": method.size_free,
-        "repeats": method.repeats,
+        "repeats": method.n_repeats,
     }
     whole = by_class = NONE
     if method.by_rows:
@@ -105,8 +105,9 @@ def describe_rows(
         by_class = Array.of(class_descriptors(X, y.astype(str), classes, rng=rng(), **options))
     h0 = h1 = NOTHING
     if method.cluster_by == "diagrams":
-        cloud = rips_diagrams(X[subsample(len(X), method.points, rng())])
-        h0, h1 = Array.of(cloud.h0), Array.of(cloud.h1)
+        cloud = rips_diagrams(X[subsample(len(X), method.n_points, rng())])
+        h0 = Array.of(cloud.h0)
+        h1 = Array.of(cloud.h1)
     merges = mixed_merge_share(X, y.astype(str)) if method.trust == "merges" else 0.0
     return Description(descriptor=whole, by_class=by_class, h0=h0, h1=h1, merges=merges)
 
@@ -129,7 +130,7 @@ def judge_shapes(method: TopoSettings, given: Sequence[Description], clusters: I
     seen = phi["by_class" if method.cluster_by == "classes" else "descriptor"]
     new = close = z = None
     if method.cluster_by == "diagrams":
-        shapes = [Diagrams(one.h0.numpy(), one.h1.numpy(), method.points) for one in given]
+        shapes = [Diagrams(one.h0.numpy(), one.h1.numpy(), method.n_points) for one in given]
         new = cluster_by_distance(method, site_distance_matrix(shapes))
         close = diagram_closeness(shapes, new, method.temperature) if method.closeness else None
     elif method.cluster_by in ("topology", "classes"):
@@ -148,8 +149,8 @@ def judge_shapes(method: TopoSettings, given: Sequence[Description], clusters: I
 
 def cluster_by_distance(method: TopoSettings, distances: Floats) -> Ints:
     """Return the sites' clusters by their distances, (sites, sites), f8; where sums hide sites, none is small."""
-    wanted = method.clusters if method.clusters is None else min(method.clusters, len(distances))
-    labels = topology.cluster_sites(distances, wanted, most=min(method.most_clusters, len(distances)))
+    wanted = method.n_clusters if method.n_clusters is None else min(method.n_clusters, len(distances))
+    labels = topology.cluster_sites(distances, wanted, most=min(method.max_clusters, len(distances)))
     return merge_small(labels, distances, method.least_cluster) if method.masked else labels
 
 

@@ -19,7 +19,7 @@ from fedgeom.methods.iterative.settings import TrainingRule
 from fedgeom.methods.iterative.site import LAST, TrainingMemory, TrainingSite, generator
 from fedgeom.methods.iterative.task import Task
 from fedgeom.methods.iterative.tree import Tree, from_wire, to_wire
-from fedgeom.methods.ptopofl.model import Shape, TopoModel
+from fedgeom.methods.ptopofl.model import CloudShape, TopoModel
 from fedgeom.methods.ptopofl.private_descriptors import BLOCK_ROWS, private_descriptor
 from fedgeom.methods.ptopofl.settings import TopoSettings
 from fedgeom.methods.ptopofl.shapes import (
@@ -59,8 +59,10 @@ class TopoSite(TrainingSite):
     def check(self, settings: TrainingRule) -> None:
         """Refuse data that the method cannot use; gudhi must be there before anything is promised."""
         assert isinstance(settings, TopoSettings)
-        self.check_work(RIPS_BYTES * settings.points**2)
-        faults, private, rows = Collector(self.name), settings.epsilon is not None, len(self.data)
+        self.check_work(RIPS_BYTES * settings.n_points**2)
+        faults = Collector(self.name)
+        private = settings.epsilon is not None
+        rows = len(self.data)
         with faults.take():
             super().check(settings)
         if private and rows < BLOCK_ROWS:
@@ -84,7 +86,7 @@ class TopoSite(TrainingSite):
     def describe(self, ask: Describe) -> Description:
         """Send the descriptor, if the terms say so, and what else they need of the shape."""
         method = self.topology
-        if method.described == "rows":
+        if method.descriptor_input == "rows":
             return self._describe(ask.round, self.agreement.scaled())
         if ask.round:
             raise ProtocolError("activations are described before any training, or of a model that is given")
@@ -94,7 +96,7 @@ class TopoSite(TrainingSite):
     @answers(DescribeActivations)
     def describe_activations(self, ask: DescribeActivations) -> Description:
         """Send the descriptor of what the model that came makes of the rows, if the terms say so."""
-        if self.topology.described != "activations" or not ask.round:
+        if self.topology.descriptor_input != "activations" or not ask.round:
             raise ProtocolError(
                 "the terms of this run ask for no descriptor of a model's activations in this round"
             )
@@ -103,7 +105,7 @@ class TopoSite(TrainingSite):
         return self._describe(ask.round, self._activations(task, self.given_state(ask.given, task)["model"]))
 
     def _all_rows(self) -> Task:
-        return self.task(LAST, self.rule.rate)
+        return self.task(LAST, self.rule.learning_rate)
 
     def _activations(self, task: Task, model: Tree) -> Floats:
         """Return what the body of a model makes of all rows, (rows, d), f8."""
@@ -125,13 +127,16 @@ class TopoSite(TrainingSite):
     @answers(DescribePrivately)
     def describe_privately(self, ask: DescribePrivately) -> Description:
         """Send the descriptor with noise; the same one if asked again."""
-        method, memory = self.topology, self.memory
+        method = self.topology
+        memory = self.memory
         if method.epsilon is None or ask.round != 0:
             raise ProtocolError("the terms of this run ask for one private descriptor at most")
         if ask.round not in memory.described:
             # Privacy needs noise that nobody can draw again, so it does not follow from the run's seed.
-            X, rng = self.agreement.scaled(), SystemDraws()
-            low, high = np.full(X.shape[1], -BOX), np.full(X.shape[1], BOX)
+            X = self.agreement.scaled()
+            rng = SystemDraws()
+            low = np.full(X.shape[1], -BOX)
+            high = np.full(X.shape[1], BOX)
             noisy = private_descriptor(X, low, high, epsilon=method.epsilon, delta=method.delta, rng=rng)
             memory.described[ask.round] = np.asarray(noisy.values, "<f8").tobytes()
         values = np.frombuffer(memory.described[ask.round], "<f8")
@@ -139,18 +144,20 @@ class TopoSite(TrainingSite):
 
     def features(self, rows: Floats) -> Floats:
         """Add the four columns of Section 3.2, or the 48 numbers of Appendix D."""
-        method, memory = self.topology, self.memory
+        method = self.topology
+        memory = self.memory
         if not method.extra_columns:
             return rows
         if memory.shape_centre is None or memory.shape_constants is None:
-            shape = Shape.of(self.agreement.scaled(), method.points, self._rng(LAST), method.added)
+            shape = CloudShape.of(self.agreement.scaled(), method.n_points, self._rng(LAST), method.added)
             memory.shape_centre, memory.shape_constants = Array.of(shape.centre), Array.of(shape.constants)
-        found = Shape(memory.shape_centre.numpy(), memory.shape_constants.numpy()).add_to(rows)
+        found = CloudShape(memory.shape_centre.numpy(), memory.shape_constants.numpy()).add_to(rows)
         return np.asarray(found, rows.dtype)
 
     def result(self) -> dict[str, Any]:
         """Return the site's own model, and the shape that belongs to it."""
-        found, memory = super().result(), self.memory
+        found = super().result()
+        memory = self.memory
         if memory.shape_centre is None or memory.shape_constants is None:
             return found
         return found | {

@@ -1,4 +1,4 @@
-"""From sums to a ridge classifier: what the coordinator and the plain twin compute, and what sites check.
+"""From sums to a ridge classifier: what the coordinator computes, and what sites check.
 
 With features scaled to unit mean square, targets ±1 and an intercept that is not held back,
 
@@ -41,7 +41,9 @@ def cuts(features: int, classes: int, part: int) -> list[Rows]:
     >>> cuts(3, 2, 11)
     [(0, 2), (2, 4)]
     """
-    at, found, first = starts(features, classes), [], 0
+    at = starts(features, classes)
+    found = []
+    first = 0
     while first <= features:
         last = int(np.searchsorted(at, at[first] + part, side="right")) - 1
         last = max(last, first + 1)
@@ -73,7 +75,8 @@ def packed_gram(
     double: in single precision a sum is then off by 10⁻⁶ of what it could be at most (Cauchy and Schwarz).
     """
     at = starts(width, classes)
-    total, room = many_zeros(int(at[-1])), np.empty(0)
+    total = many_zeros(int(at[-1]))
+    room = np.empty(0)
     for block in _blocks(len(codes)):
         found = features(block)
         Y = np.zeros((len(found), classes), found.dtype)
@@ -85,13 +88,15 @@ def packed_gram(
             room = np.empty((min(_PANEL, width), width), found.dtype)
         for first in range(0, width, _PANEL):
             last = min(first + _PANEL, width)
-            own, ties = left[:, first:last].T, found[:, first:last].T @ Y
+            own = left[:, first:last].T
+            ties = found[:, first:last].T @ Y
             products = room[: last - first, : width - first]
             # Without weights, the first of these takes half the work of a product of two matrices.
             np.matmul(own, found[:, first:last], out=products[:, : last - first])
             np.matmul(own, found[:, last:], out=products[:, last - first :])
             for one in range(last - first):
-                begin, end = at[first + one + 1], at[first + one + 2]
+                begin = at[first + one + 1]
+                end = at[first + one + 2]
                 total[begin : end - classes] += products[one, one:]
                 total[end - classes : end] += ties[one]
     return total
@@ -117,9 +122,11 @@ def trapezoid(vector: Floats, rows: Rows, features: int, classes: int) -> tuple[
     Returns (rows, features + 1 - first) and (rows, classes), f8.
     """
     first, last = rows
-    gram, ties = np.zeros((last - first, features + 1 - first)), np.empty((last - first, classes))
+    gram = np.zeros((last - first, features + 1 - first))
+    ties = np.empty((last - first, classes))
     for row, line, some in lines(vector, rows, features, classes):
-        gram[row - first, row - first :], ties[row - first] = line, some
+        gram[row - first, row - first :] = line
+        ties[row - first] = some
     return gram, ties
 
 
@@ -155,7 +162,8 @@ def summed_scores(
     vector is the part, of these rows, in fixed point where ``bits`` are its digits; weights (features + 1, classes) are
     the ridge's.
     """
-    (first, last), (wide, classes) = rows, weights.shape
+    first, last = rows
+    wide, classes = weights.shape
     at = starts(wide - 1, classes)[first : last + 1]
     ties: Any = np.array([vector[end - at[0] - classes : end - at[0]] for end in at[1:].tolist()])
     ties = ties if bits is None else from_fixed(ties, fraction_bits=bits)
@@ -168,7 +176,8 @@ def turn(scores: Floats, sizes: Floats, freedom: float) -> Floats:
     scores (classes, classes) are each class's rows' scores added up, sizes (classes,) how much its rows count.
     """
     rows = max(float(sizes.sum()), 1e-300)
-    share, present = min(freedom / rows, 0.9), sizes > 0
+    share = min(freedom / rows, 0.9)
+    present = sizes > 0
     classes = len(sizes)
     prior = np.where(present, sizes / rows, 1.0)
     mean = np.where(present[:, None], scores / np.where(present, sizes, 1.0)[:, None], 0.0)
@@ -183,10 +192,12 @@ def turn(scores: Floats, sizes: Floats, freedom: float) -> Floats:
 
 def turn_of(vectors: Sequence[Floats], parts: Sequence[Rows], weights: Floats, freedom: float) -> Floats:
     """Return what turns the scores of a ridge into discriminants, from all parts of its sums."""
-    scores, sizes = np.zeros((weights.shape[1],) * 2), np.zeros(weights.shape[1])
+    scores = np.zeros((weights.shape[1],) * 2)
+    sizes = np.zeros(weights.shape[1])
     for vector, rows in zip(vectors, parts, strict=True):
         more, counted = summed_scores(vector, rows, weights)
-        scores, sizes = scores + more, sizes + counted
+        scores = scores + more
+        sizes = sizes + counted
     return turn(scores, sizes, freedom)
 
 
@@ -206,7 +217,8 @@ def turned(weights: Floats, by: Floats | None) -> Floats:
 
 GRID: tuple[float, ...] = tuple(10.0 ** (step / 2) for step in range(-8, 13))
 """The λ among which one is chosen, 10⁻⁴ to 10⁶."""
-_START, _COARSE = 10, 4
+_START = 10
+_COARSE = 4
 LEAST_LEFT = 0.05
 """What share of the rows must be left as degrees of freedom of the residuals."""
 TEMPERATURES = tuple(10.0 ** (step / 12) for step in range(-30, 13))
@@ -257,13 +269,15 @@ class System:
 
         ``scale`` is given where it is that of other rows too.
         """
-        first_row, ties = np.zeros(features + 1), np.zeros((features + 1, classes))
+        first_row = np.zeros(features + 1)
+        ties = np.zeros((features + 1, classes))
         inner = many_zeros((features, features), order="F")  # LAPACK's order: a row of the sum is a column of this
         for vector, (first, last) in zip(vectors, parts, strict=True):
             for row, line, some in lines(vector, (first, last), features, classes):
                 (inner[row - 1 :, row - 1] if row else first_row)[...] += line
                 ties[row] += some
-        rows, sums = max(float(first_row[0]), 1e-300), first_row[1:]
+        rows = max(float(first_row[0]), 1e-300)
+        sums = first_row[1:]
         targets = 2 * ties[0] - rows
         signed = 2 * ties[1:] - sums[:, None]
         root = np.sqrt(np.maximum(np.diag(inner), 0.0) / rows)
@@ -392,7 +406,7 @@ def class_weights(counts: Floats) -> Floats:
     return np.where(present, counts.sum() / (max(int(present.sum()), 1) * np.where(present, counts, 1.0)), 0.0)
 
 
-def surprise(scores: Floats, codes: Ints, freedom: float, rows: float, by: Floats | None = None) -> Floats:
+def calibration_nll(scores: Floats, codes: Ints, freedom: float, rows: float, by: Floats | None = None) -> Floats:
     """Return the summed negative log-probabilities of the rows' classes at each temperature, (temperatures,).
 
     scores (n, classes) are those of the ridge, codes (n,); ``by`` is what turns scores into discriminants. A row that

@@ -40,7 +40,7 @@ def normals(seed: int, what: str, count: int, columns: int) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class Ground:
+class FeatureContext:
     """What feature maps are made from: the terms, the run's seed, and what the sites' sums say."""
 
     columns: int
@@ -75,13 +75,13 @@ class Ground:
         return max(float(self.varies.sum()), 1.0)
 
 
-class OneRoom(Ground):
-    """A ground whose products stand in one array, which the next ones write over: for features that are used at once.
+class BufferedContext(FeatureContext):
+    """A context that reuses one output buffer, for features that are used at once.
 
     An array of so many rows and features is memory that the system has to clear each time that it is asked for.
     """
 
-    def __init__(self, ground: Ground) -> None:
+    def __init__(self, ground: FeatureContext) -> None:
         super().__init__(**{one.name: getattr(ground, one.name) for one in fields(ground)})
         object.__setattr__(self, "_room", np.empty((0, 0)))
 
@@ -113,13 +113,13 @@ class FeatureMap(Choice):
         """What the joint mean square of no feature exceeds; it decides how many digits a sum can have."""
         return 1.0
 
-    def transform(self, X: npt.NDArray[Any], ground: Ground) -> npt.NDArray[Any]:
+    def transform(self, X: npt.NDArray[Any], ground: FeatureContext) -> npt.NDArray[Any]:
         """Return the features of some rows: X (rows, columns) of any dtype, the result (rows, width)."""
         raise NotImplementedError(f"{type(self).__name__} makes no features")
 
 
 @dataclass(frozen=True)
-class Linear(FeatureMap):
+class LinearFeatures(FeatureMap):
     """The columns themselves, with joint mean 0 and joint variance 1."""
 
     name: ClassVar[str] = "linear"
@@ -128,7 +128,7 @@ class Linear(FeatureMap):
         """Return the number of columns."""
         return columns
 
-    def transform(self, X: npt.NDArray[Any], ground: Ground) -> npt.NDArray[Any]:
+    def transform(self, X: npt.NDArray[Any], ground: FeatureContext) -> npt.NDArray[Any]:
         """Return the standardised columns."""
         return ground.standardised(X)
 
@@ -142,7 +142,7 @@ class Fourier(FeatureMap):
     """
 
     name: ClassVar[str] = "fourier"
-    count: Annotated[int, Between(1, MOST)] = 1000
+    n_components: Annotated[int, Between(1, MOST)] = 1000
     """How many features there are."""
     bandwidth: Annotated[float, POSITIVE] = 1.0
     """How wide the kernel is, beside the usual distance of two rows."""
@@ -152,19 +152,20 @@ class Fourier(FeatureMap):
 
     def width(self, columns: int | None, shape: Sequence[int]) -> int | None:
         """Return the number of features."""
-        return self.count
+        return self.n_components
 
     @property
     def mean_square(self) -> float:
         """No cosine exceeds 1, so that no feature exceeds √2."""
         return 2.0
 
-    def transform(self, X: npt.NDArray[Any], ground: Ground) -> npt.NDArray[Any]:
+    def transform(self, X: npt.NDArray[Any], ground: FeatureContext) -> npt.NDArray[Any]:
         """Return the cosines at the frequencies that the seed draws."""
-        frequencies = normals(ground.seed, "frequencies", self.count, ground.columns)
+        frequencies = normals(ground.seed, "frequencies", self.n_components, ground.columns)
         # A Gaussian's distribution function makes its phase uniform; the last column of a wider draw would do as well.
-        phases = 2 * math.pi * _uniform(normals(ground.seed, "phases", self.count, 1)[:, 0])
-        rows, spread = ground.standardised(X), ground.spread
+        phases = 2 * math.pi * _uniform(normals(ground.seed, "phases", self.n_components, 1)[:, 0])
+        rows = ground.standardised(X)
+        spread = ground.spread
         if self.scale == "joint":
             rows = rows * ground.scale
             spread = max(float((ground.varies * ground.scale**2).sum()), 1e-300)
@@ -184,30 +185,35 @@ class Binned(FeatureMap):
     """
 
     name: ClassVar[str] = "binned"
-    bins: Annotated[int, Between(2, 64)] = 4
+    n_bins: Annotated[int, Between(2, 64)] = 4
     """Into how many bins a column is cut."""
-    group: Annotated[int, Between(1, 8)] = 2
+    group_size: Annotated[int, Between(1, 8)] = 2
     """How many columns make a group: bins to the power of these are the group's features."""
-    shuffles: Annotated[int, Between(1, 64)] = 1
+    n_shuffles: Annotated[int, Between(1, 64)] = 1
     """How often the columns are shuffled and grouped anew."""
 
     def width(self, columns: int | None, shape: Sequence[int]) -> int | None:
         """Return groups times the cells of a group."""
-        return None if columns is None else self.shuffles * -(-columns // self.group) * self.bins**self.group
+        return (
+            None
+            if columns is None
+            else self.n_shuffles * -(-columns // self.group_size) * self.n_bins**self.group_size
+        )
 
-    def transform(self, X: npt.NDArray[Any], ground: Ground) -> npt.NDArray[Any]:
+    def transform(self, X: npt.NDArray[Any], ground: FeatureContext) -> npt.NDArray[Any]:
         """Return one-hot blocks, one for each group of each shuffle."""
         from scipy.special import ndtri  # slow to import
 
-        edges = ndtri(np.arange(1, self.bins) / self.bins)
+        edges = ndtri(np.arange(1, self.n_bins) / self.n_bins)
         found = np.searchsorted(edges, ground.standardised(X), side="right")
-        groups, cells = -(-ground.columns // self.group), self.bins**self.group
-        out = np.zeros((len(found), self.shuffles, groups, cells))
-        for shuffle in range(self.shuffles):
+        groups = -(-ground.columns // self.group_size)
+        cells = self.n_bins**self.group_size
+        out = np.zeros((len(found), self.n_shuffles, groups, cells))
+        for shuffle in range(self.n_shuffles):
             order = np.argsort(normals(ground.seed, f"shuffle {shuffle}", 1, ground.columns)[0], kind="stable")
             places = np.zeros((len(found), groups), np.int64)
             for at, column in enumerate(order.tolist()):
-                places[:, at % groups] = places[:, at % groups] * self.bins + found[:, column]
+                places[:, at % groups] = places[:, at % groups] * self.n_bins + found[:, column]
             np.put_along_axis(out[:, shuffle], places[:, :, None], 1.0, axis=2)
         return out.reshape(len(found), -1)
 
@@ -224,7 +230,7 @@ def total_width(maps: Sequence[FeatureMap], columns: int | None, shape: Sequence
     return None if None in widths else sum(width for width in widths if width is not None)
 
 
-def stack(maps: Sequence[FeatureMap], X: npt.NDArray[Any], ground: Ground) -> npt.NDArray[Any]:
+def stack(maps: Sequence[FeatureMap], X: npt.NDArray[Any], ground: FeatureContext) -> npt.NDArray[Any]:
     """Return the features of some rows by several maps side by side, in the dtype of the most exact."""
     if len(maps) == 1:
         return maps[0].transform(X, ground)

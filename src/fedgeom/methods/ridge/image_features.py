@@ -14,7 +14,7 @@ from fedgeom.arrays import Floats
 from fedgeom.errors import ProtocolError
 from fedgeom.federation.settings import Between
 from fedgeom.memo import memoize
-from fedgeom.methods.ridge.features import FeatureMap, Ground, normals
+from fedgeom.methods.ridge.features import FeatureContext, FeatureMap, normals
 
 Singles = npt.NDArray[np.float32]
 
@@ -73,7 +73,8 @@ def patch_moments(patches: Singles) -> Floats:
 
 def whitening(total: Floats, cells: int) -> tuple[Floats, Floats]:
     """Return the patches' mean, (cells,), and the symmetric matrix that whitens them, from their joint moments."""
-    count, mean = max(total[0], 1.0), total[1 : cells + 1] / max(total[0], 1.0)
+    count = max(total[0], 1.0)
+    mean = total[1 : cells + 1] / max(total[0], 1.0)
     squares = np.zeros((cells, cells))
     squares[np.triu_indices(cells)] = total[cells + 1 :] / count
     squares = squares + np.triu(squares, 1).T - np.outer(mean, mean)
@@ -131,7 +132,8 @@ def pooled_responses(
 
 def pool_matrix(down: int, across: int, pools: int) -> Singles:
     """Return the (pools², places) matrix that takes means over pools × pools parts of a grid, f4."""
-    rows, columns = _parts(down, pools), _parts(across, pools)
+    rows = _parts(down, pools)
+    columns = _parts(across, pools)
     return np.kron(rows, columns).astype(np.float32)
 
 
@@ -187,9 +189,9 @@ class Convolutions(FeatureMap):
 
     images: ClassVar[bool] = True
     dtype: ClassVar[type[np.floating[Any]]] = np.float32
-    filters: Annotated[int, Between(1, 4096)] = 250
+    n_filters: Annotated[int, Between(1, 4096)] = 250
     """How many filters there are; each gives two features in each pool."""
-    patch: Annotated[int, Between(2, 64)] = 6
+    patch_size: Annotated[int, Between(2, 64)] = 6
     """Height and width of a patch in cells."""
     padding: Annotated[int, Between(0, 32)] = 2
     """How many empty cells are put around an image."""
@@ -213,35 +215,37 @@ class Convolutions(FeatureMap):
 
     def width(self, columns: int | None, shape: Sequence[int]) -> int | None:
         """Return two features for each filter and pool, and the brightness of each region and channel."""
-        return 2 * self.filters * self.pools**2 + self.regions(shape) * shape[2]
+        return 2 * self.n_filters * self.pools**2 + self.regions(shape) * shape[2]
 
     @property
     def mean_square(self) -> float:
         """A normalised patch has length √cells at most, and whitening stretches it by √10; with up to 64 channels."""
-        return 10.0 * 64 * self.patch**2
+        return 10.0 * 64 * self.patch_size**2
 
-    def bank(self, ground: Ground) -> tuple[Singles, Singles]:
+    def bank(self, ground: FeatureContext) -> tuple[Singles, Singles]:
         """Return the filters, (patch cells, filters), and what is taken from their responses, (filters,); f4."""
         raise NotImplementedError(f"{type(self).__name__} has no filters")
 
-    def transform(self, X: npt.NDArray[Any], ground: Ground) -> npt.NDArray[Any]:
+    def transform(self, X: npt.NDArray[Any], ground: FeatureContext) -> npt.NDArray[Any]:
         """Return pooled responses and brightness."""
-        shape, (filters, offsets) = ground.shape, self.bank(ground)
-        places = grid(shape, self.patch, self.padding)
+        shape = ground.shape
+        filters, offsets = self.bank(ground)
+        places = grid(shape, self.patch_size, self.padding)
         looks = [(filters, pool_matrix(*places, self.pools))]
         if self.mirrors(shape):  # a filter on the mirror image is the mirrored filter on the image
-            looks.append((mirrored_filters(filters, self.patch), mirrored_pools(looks[0][1], places)))
+            looks.append((mirrored_filters(filters, self.patch_size), mirrored_pools(looks[0][1], places)))
         wide = self.width(None, shape)
         assert wide is not None
         out = np.zeros((len(X), wide), np.float32)
-        split = 2 * self.filters * self.pools**2
+        split = 2 * self.n_filters * self.pools**2
         for some in blocks(len(X), AT_ONCE):
-            found = normalised_patches(X[some], shape, self.patch, self.padding, ground.contrast)
+            found = normalised_patches(X[some], shape, self.patch_size, self.padding, ground.contrast)
             for bank, pools in looks:
                 out[some, :split] += pooled_responses(found, bank, offsets, self.threshold, pools)
         out /= np.float32(len(looks))
         if self.means:
-            usual, unit = float(ground.mean.mean()), np.float32(ground.contrast)
+            usual = float(ground.mean.mean())
+            unit = np.float32(ground.contrast)
             out[:, split:] = brightness(X, shape, self.means, usual, mirror=self.mirrors(shape)) / unit
         return out
 
@@ -252,9 +256,9 @@ class RandomConv(Convolutions):
 
     name: ClassVar[str] = "random-conv"
 
-    def bank(self, ground: Ground) -> tuple[Singles, Singles]:
+    def bank(self, ground: FeatureContext) -> tuple[Singles, Singles]:
         """Draw the filters."""
-        return _random_bank(ground.seed, self.filters, self.patch**2 * ground.shape[2])
+        return _random_bank(ground.seed, self.n_filters, self.patch_size**2 * ground.shape[2])
 
 
 @memoize(4)
@@ -270,12 +274,12 @@ class Conv(Convolutions):
     """Convolutions with filters that all sites learn: whitening from one sum, spherical k-means from two a round."""
 
     name: ClassVar[str] = "conv"
-    rounds: Annotated[int, Between(1, 100)] = 10
+    n_rounds: Annotated[int, Between(1, 100)] = 10
     """Steps of k-means; each counts the images of each cluster first, and then sums the clusters of enough images."""
     min_cell: Annotated[int, Between(1)] = 10
     """A cluster that fewer images of all sites have a patch in is not summed: its filter stays where it is."""
 
-    def bank(self, ground: Ground) -> tuple[Singles, Singles]:
+    def bank(self, ground: FeatureContext) -> tuple[Singles, Singles]:
         """Return the learnt filters."""
         if ground.filters is None or ground.offsets is None:
             raise ProtocolError("the filters are not learnt yet")

@@ -12,7 +12,7 @@ from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
 MOST_PARTS = 2048
 
 
-class SumColumns(SumQuestion, kind="ridge.columns", checked=True):
+class SumRidgeColumns(SumQuestion, kind="ridge.columns", checked=True):
     """Ask for masked class counts, and sums and squares of columns."""
 
     answer_reveals: ClassVar[str] = (
@@ -72,7 +72,7 @@ class SumBounded(SumQuestion, kind="ridge.bounded", checked=True):
     classes: Names
 
 
-class SumSurprise(SumQuestion, kind="ridge.surprise", checked=True):
+class SumCalibration(SumQuestion, kind="ridge.calibration", checked=True):
     """Ask how well probabilities at each temperature fit, masked."""
 
     answer_reveals: ClassVar[str] = (
@@ -81,7 +81,7 @@ class SumSurprise(SumQuestion, kind="ridge.surprise", checked=True):
     )
 
 
-class SumEvidence(SumQuestion, kind="ridge.evidence", checked=True):
+class SumPersonalEvidence(SumQuestion, kind="ridge.evidence", checked=True):
     """Ask how many rows personal models put into their class, for each strength of holding them back, masked."""
 
     answer_reveals: ClassVar[str] = (
@@ -111,7 +111,7 @@ class CheckPart(Question, kind="ridge.check", answer=SolutionTaken):
     result: SumResult
 
 
-class Settle(Question, kind="ridge.settle", answer=SolutionTaken):
+class TakePersonalEvidence(Question, kind="ridge.take-evidence", answer=SolutionTaken):
     """Give a site everybody's evidence on personal models; its own model stays there."""
 
     evidence: SumResult

@@ -11,7 +11,7 @@ import numpy as np
 from fedgeom.data.sites import SiteData
 from fedgeom.data.validation import check_columns, check_two_classes
 from fedgeom.errors import InputError
-from fedgeom.federation.coordinator import Sites
+from fedgeom.federation.coordinator import Coordinator
 from fedgeom.federation.messages import Array
 from fedgeom.federation.method import Method
 from fedgeom.federation.model import Model
@@ -25,22 +25,22 @@ from fedgeom.methods.ridge.features import check_widths
 from fedgeom.methods.ridge.messages import (
     CheckPart,
     CountPatches,
-    Settle,
     SolutionTaken,
     SumBounded,
+    SumCalibration,
     SumClusters,
-    SumColumns,
-    SumEvidence,
     SumGram,
     SumPatches,
-    SumSurprise,
+    SumPersonalEvidence,
+    SumRidgeColumns,
+    TakePersonalEvidence,
     TakeSolution,
 )
 from fedgeom.methods.ridge.model import RidgeModel
 from fedgeom.methods.ridge.personal import STRENGTHS
 from fedgeom.methods.ridge.settings import RidgeSettings
 from fedgeom.methods.ridge.site import RidgeSite, too_few_rows
-from fedgeom.methods.ridge.statistics import FeatureProblem, Fit, Statistics, gram_bits, gram_parts, made_by
+from fedgeom.methods.ridge.statistics import FeatureFit, FeatureProblem, Statistics, gram_bits, gram_parts, made_by
 from fedgeom.protocols.cohort import Cohort, join
 from fedgeom.protocols.fixed_point import from_fixed
 from fedgeom.protocols.model_delivery import HandOut, hand_out
@@ -50,8 +50,9 @@ from fedgeom.protocols.secure_sum.messages import SumResult
 
 @dataclass(frozen=True, kw_only=True)
 class Ridge(RidgeSettings, Method):
-    """Sites add up products of features; one linear system gives what ridge on all rows in one place would give.
+    """For tables or images with shared class names: the model of all rows in one place, quickly.
 
+    Sites add up products of features; one linear system gives what ridge on all rows in one place would give.
     How rows are spread over the sites makes no difference. Needs the same label names everywhere. Tables: "linear",
     "fourier" or "binned" features; images: ``Ridge(features="conv", shape=(28, 28, 1))`` on rows of their cells.
     """
@@ -103,33 +104,33 @@ class Ridge(RidgeSettings, Method):
             check = CheckPart(number=number, result=one)
             yield Ask(check, SolutionTaken(), work=3.2e-8 * one.total.shape[0])
         scored = 1e-9 * shape.rows * width * count
-        result = yield Sum(SumSurprise(), len(TEMPERATURES), work=scored)
-        evidence = (yield Sum(SumEvidence(), len(STRENGTHS) + 1)) if self.personal else None
+        result = yield Sum(SumCalibration(), len(TEMPERATURES), work=scored)
+        evidence = (yield Sum(SumPersonalEvidence(), len(STRENGTHS) + 1)) if self.personal else None
         yield HandOut(result=result, work=scored)
         if evidence is not None:
-            yield Ask(Settle(evidence=evidence), SolutionTaken())
+            yield Ask(TakePersonalEvidence(evidence=evidence), SolutionTaken())
 
     def _plan_features(self, problem: FeatureProblem, classes: tuple[str, ...]) -> Plan:
         """Yield the sums that features are made from; return the last."""
         cells = problem.cells
-        last = yield Sum(SumColumns(classes=classes), 2 * (problem.classes + 2 * problem.columns))
+        last = yield Sum(SumRidgeColumns(classes=classes), 2 * (problem.classes + 2 * problem.columns))
         if self.conv is not None:
             last = yield Sum(SumPatches(last=last), 1 + cells + cells * (cells + 1) // 2)
-            for _ in range(self.conv.rounds):
-                last = yield Sum(CountPatches(last=last), 2 * self.conv.filters)
+            for _ in range(self.conv.n_rounds):
+                last = yield Sum(CountPatches(last=last), 2 * self.conv.n_filters)
                 few = "clusters of few patches are not summed"
-                last = yield Sum(SumClusters(last=last), self.conv.filters * cells, bound=few)
+                last = yield Sum(SumClusters(last=last), self.conv.n_filters * cells, bound=few)
         return last
 
-    def conduct(self, sites: Sites) -> RidgeModel:
+    def conduct(self, sites: Coordinator) -> RidgeModel:
         """Hold the conversation: join, agree on names, make features, sum, solve, let the sites check, calibrate."""
         cohort = join(sites, self)
         classes = agree_on_names(cohort, self.classes)
         if privacy_of(self) is not None:
             return self._conduct_private(cohort, classes)
         plan = FeatureProblem(self, sites.seed, cohort.class_floors, cohort.columns, len(classes))
-        fit = Fit()
-        last = cohort.sum_checked(SumColumns(classes=classes), length=fit.length(plan))
+        fit = FeatureFit()
+        last = cohort.sum_checked(SumRidgeColumns(classes=classes), length=fit.length(plan))
         fit.take(last.total.numpy(), plan)
         for kind in self._patch_sums():
             last = cohort.sum_checked(kind(last=last), length=fit.length(plan))
@@ -141,9 +142,9 @@ class Ridge(RidgeSettings, Method):
         vectors = [from_fixed(one.total.view(), fraction_bits=bits) for one in results]
         found = solve(vectors, parts, plan.width, plan.classes, self.alpha)
         self._show(cohort, found, results)
-        result = cohort.sum_checked(SumSurprise())
-        temperature = TEMPERATURES[int(np.argmin(result.reals(SumSurprise)))]
-        evidence = cohort.sum_checked(SumEvidence()) if self.personal else None
+        result = cohort.sum_checked(SumCalibration())
+        temperature = TEMPERATURES[int(np.argmin(result.reals(SumCalibration)))]
+        evidence = cohort.sum_checked(SumPersonalEvidence()) if self.personal else None
         sites.metrics |= {
             "sites": len(cohort.left),
             "classes": len(classes),
@@ -179,9 +180,9 @@ class Ridge(RidgeSettings, Method):
     def _settle(self, cohort: Cohort, model: RidgeModel, evidence: SumResult | None) -> RidgeModel:
         """Give the sites everybody's evidence on personal models, where there is any; return the joint model."""
         if evidence is not None:
-            told = cohort.sites.ask(Settle(evidence=evidence), of=cohort.left, expect=SolutionTaken)
+            told = cohort.sites.ask(TakePersonalEvidence(evidence=evidence), of=cohort.left, expect=SolutionTaken)
             cohort.lost_since(told)
-            right = evidence.reals(SumEvidence)
+            right = evidence.reals(SumPersonalEvidence)
             rates = dict(
                 zip(map(str, STRENGTHS), (right[:-1] / max(right[-1], 1.0)).round(4).tolist(), strict=True)
             )
@@ -192,7 +193,7 @@ class Ridge(RidgeSettings, Method):
         """Return the questions for sums that features of images are made from, each after the one before."""
         if self.conv is None:
             return []
-        return [SumPatches, *(CountPatches, SumClusters) * self.conv.rounds]
+        return [SumPatches, *(CountPatches, SumClusters) * self.conv.n_rounds]
 
     def _show(self, cohort: Cohort, found: Solution, results: Sequence[SumResult]) -> None:
         """Give the sites the solution, and then the sums, part by part, with which they check it."""

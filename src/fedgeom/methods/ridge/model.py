@@ -13,7 +13,7 @@ import numpy.typing as npt
 from fedgeom.arrays import Floats
 from fedgeom.errors import InputError
 from fedgeom.federation.model import Model
-from fedgeom.methods.ridge.features import FeatureMap, Ground, stack
+from fedgeom.methods.ridge.features import FeatureContext, FeatureMap, stack
 from fedgeom.methods.ridge.image_features import blocks
 
 _ROWS = 1024
@@ -49,7 +49,7 @@ class RidgeModel(Model):
         cls,
         names: tuple[str, ...],
         maps: tuple[FeatureMap, ...],
-        ground: Ground,
+        ground: FeatureContext,
         weights: Floats,
         alpha: float,
         temperature: float,
@@ -91,10 +91,10 @@ class RidgeModel(Model):
         return any(np.dtype(one.dtype) == np.float32 for one in self._parts[0])
 
     @cached_property
-    def _parts(self) -> tuple[tuple[FeatureMap, ...], Ground]:
+    def _parts(self) -> tuple[tuple[FeatureMap, ...], FeatureContext]:
         learnt = len(self.offsets) > 0
         mean, scale, varies = self.moments
-        ground = Ground(
+        ground = FeatureContext(
             self.width,
             self.seed,
             tuple(self.shape),
@@ -126,7 +126,8 @@ class RidgeModel(Model):
 
     def decision_function(self, X: npt.ArrayLike) -> Floats:
         """Return a score per class: near 1 for the row's class, near -1 for the others."""
-        rows, (maps, ground) = self._rows(X), self._parts
+        rows = self._rows(X)
+        maps, ground = self._parts
         out = np.empty((len(rows), len(self.names)))
         for some in blocks(len(rows), _ROWS):
             found = np.asarray(stack(maps, rows[some], ground), np.float64)

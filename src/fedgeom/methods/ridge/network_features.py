@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedgeom.errors import InputError
-from fedgeom.methods.ridge.features import FeatureMap, Ground
+from fedgeom.methods.ridge.features import FeatureContext, FeatureMap
 from fedgeom.methods.ridge.image_features import blocks
 
 _ROWS = 64
@@ -47,11 +47,12 @@ class FrozenNetwork(FeatureMap):
         """No output exceeds the reach."""
         return self.reach**2
 
-    def transform(self, X: npt.NDArray[Any], ground: Ground) -> npt.NDArray[Any]:
+    def transform(self, X: npt.NDArray[Any], ground: FeatureContext) -> npt.NDArray[Any]:
         """Return the module's outputs, without gradients and in evaluation mode."""
         import torch  # heavy, and an extra
 
-        network, out = self.module().eval(), np.empty((len(X), self.outputs), np.float32)
+        network = self.module().eval()
+        out = np.empty((len(X), self.outputs), np.float32)
         for some in blocks(len(X), _ROWS):
             rows = np.array(X[some], np.float32)
             if ground.shape:

@@ -23,7 +23,7 @@ from fedgeom.arrays import Floats, Ints
 from fedgeom.errors import ProtocolError
 from fedgeom.federation.messages import Array
 from fedgeom.federation.site import answers
-from fedgeom.methods.ridge.messages import Settle, SolutionTaken, SumEvidence
+from fedgeom.methods.ridge.messages import SolutionTaken, SumPersonalEvidence, TakePersonalEvidence
 from fedgeom.methods.ridge.model import RidgeModel
 from fedgeom.protocols.site import Contribution, SummingPart
 
@@ -51,7 +51,7 @@ def signs(codes: Ints, classes: int) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class OwnRidge:
+class PersonalRidge:
     """All ridges of a site's rows, one for each τ, from one decomposition."""
 
     features: Floats
@@ -71,7 +71,8 @@ class OwnRidge:
         wide = Z.shape[0] < Z.shape[1]
         values, vectors = np.linalg.eigh(Z @ Z.T if wide else Z.T @ Z)
         kept = values > 1e-10 * max(float(values[-1]), 1e-300) if len(values) else np.zeros(0, bool)
-        values, vectors = values[kept], vectors[:, kept]
+        values = values[kept]
+        vectors = vectors[:, kept]
         return (vectors if wide else (Z @ vectors) / np.sqrt(values)), values
 
     def left_out(self, strength: float) -> Floats:
@@ -81,7 +82,8 @@ class OwnRidge:
         """
         if np.isinf(strength):
             return np.zeros(self.left.shape)
-        (U, values), (_, R) = self.basis, self.centred
+        U, values = self.basis
+        _, R = self.centred
         shrunk = values / (values + strength)
         fitted = (U * shrunk) @ (U.T @ R) + self.left.mean(axis=0)
         leverage = np.minimum((U**2) @ shrunk + 1.0 / len(U), 1 - 1e-9)[:, None]
@@ -91,12 +93,13 @@ class OwnRidge:
         """Return intercepts, (classes,), and weights of the scaled features, (features, classes), to add."""
         if np.isinf(strength) or not len(self.left):
             return np.zeros(self.left.shape[1]), np.zeros((self.features.shape[1], self.left.shape[1]))
-        (U, values), (Z, R) = self.basis, self.centred
+        U, values = self.basis
+        Z, R = self.centred
         found = Z.T @ (U @ ((U.T @ R) / (values + strength)[:, None]))
         return self.left.mean(axis=0) - self.features.mean(axis=0) @ found, found
 
 
-def evidence(own: OwnRidge, codes: Ints) -> Floats:
+def evidence(own: PersonalRidge, codes: Ints) -> Floats:
     """Return, for each τ, how many rows a fit without them puts into their class, and how many rows there are.
 
     (strengths + 1,), f8; codes (rows,).
@@ -120,9 +123,11 @@ def choose(own: Floats, everybody: Floats) -> float:
     return STRENGTHS[int(best[-1])]
 
 
-def own_ridge(features: npt.NDArray[Any], scale: Floats, scores: Floats, codes: Ints, share: float) -> OwnRidge:
+def own_ridge(
+    features: npt.NDArray[Any], scale: Floats, scores: Floats, codes: Ints, share: float
+) -> PersonalRidge:
     """Return a site's ridges; features (rows, features) as they are, scale (features,), scores (rows, classes)."""
-    return OwnRidge(np.asarray(features, np.float64) / scale, left_over(scores, codes, share))
+    return PersonalRidge(np.asarray(features, np.float64) / scale, left_over(scores, codes, share))
 
 
 def settled(weights: Floats, strength: float) -> dict[str, Any]:
@@ -130,7 +135,7 @@ def settled(weights: Floats, strength: float) -> dict[str, Any]:
     return {"weights": weights} | ({} if np.isinf(strength) else {"strength": strength})
 
 
-class SettlingMemory(msgspec.Struct, kw_only=True):
+class PersonalMemory(msgspec.Struct, kw_only=True):
     """What a site remembers: its own evidence, and what it adds to the joint weights."""
 
     evidence: Array | None = None
@@ -141,13 +146,13 @@ class SettlingMemory(msgspec.Struct, kw_only=True):
     """(features + 1, classes), f8: intercepts and weights of the site's own model."""
 
 
-class Settling(SummingPart[SettlingMemory]):
+class PersonalPart(SummingPart[PersonalMemory]):
     """Adds up how well personal models do, and makes the site's own; nothing of that one leaves."""
 
     name: ClassVar[str] = "settling"
 
-    @answers(SumEvidence)
-    def sum_evidence(self, ask: SumEvidence) -> Contribution:
+    @answers(SumPersonalEvidence)
+    def sum_evidence(self, ask: SumPersonalEvidence) -> Contribution:
         """Add how many rows each τ puts into their class when they are left out."""
         self._check_wanted()
         site: Any = self.site
@@ -156,17 +161,17 @@ class Settling(SummingPart[SettlingMemory]):
         self.memory.evidence = Array.of(own)
         return self.contribute(ask, own)
 
-    @answers(Settle)
-    def settle(self, ask: Settle) -> SolutionTaken:
+    @answers(TakePersonalEvidence)
+    def settle(self, ask: TakePersonalEvidence) -> SolutionTaken:
         """Choose τ by everybody's evidence and make the site's own model."""
         self._check_wanted()
         model: RidgeModel | None = self.site.handed.model
         if self.memory.evidence is None or model is None:
             raise ProtocolError("the site was asked to settle before it gave its evidence and had the joint model")
-        self.site.sums.check_result(ask.evidence, SumEvidence)
+        self.site.sums.check_result(ask.evidence, SumPersonalEvidence)
         if ask.evidence.total.shape != (len(STRENGTHS) + 1,):
             raise ProtocolError(f"the evidence is not {len(STRENGTHS) + 1} numbers")
-        strength = choose(self.memory.evidence.numpy(), ask.evidence.reals(SumEvidence))
+        strength = choose(self.memory.evidence.numpy(), ask.evidence.reals(SumPersonalEvidence))
         intercept, weights = self._ridges(model).weights(strength)
         added = np.vstack([intercept, weights / self._scale()[:, None]])
         self.memory.strength, self.memory.weights = strength, Array.of(model.weights + added)
@@ -182,7 +187,7 @@ class Settling(SummingPart[SettlingMemory]):
         scale: Floats = found.numpy()
         return scale
 
-    def _ridges(self, model: RidgeModel) -> OwnRidge:
+    def _ridges(self, model: RidgeModel) -> PersonalRidge:
         """Return the site's ridges around the joint model."""
         site: Any = self.site
         fit = site.memory.fit
@@ -197,5 +202,6 @@ class Settling(SummingPart[SettlingMemory]):
 
     def own_model(self) -> RidgeModel | None:
         """Return the site's own model; None before it has settled."""
-        joint, own = self.site.handed.model, self.memory.weights
+        joint = self.site.handed.model
+        own = self.memory.weights
         return None if joint is None or own is None else joint.for_site({"weights": own.numpy()})

@@ -20,7 +20,7 @@ from fedgeom.arrays import Floats, Ints
 from fedgeom.errors import InputError
 from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.site import answers
-from fedgeom.methods.ridge.features import Fourier, Ground, Linear
+from fedgeom.methods.ridge.features import FeatureContext, Fourier, LinearFeatures
 from fedgeom.methods.ridge.messages import SumBounded
 from fedgeom.methods.ridge.model import RidgeModel
 from fedgeom.methods.ridge.settings import RidgeSettings
@@ -32,7 +32,7 @@ from fedgeom.protocols.site import Contribution, SummingPart
 UNIT = 2 * BITS + 8
 WEIGHTS = (round(0.3 * 2**UNIT), round(0.6 * 2 ** (UNIT - BITS)), round(0.74 * 2 ** (UNIT - 2 * BITS)))
 """What counts, rows and products, as whole numbers, are multiplied by: w₀, w₁ and w₂."""
-BOUNDED = (Linear.name, Fourier.name)
+BOUNDED = (LinearFeatures.name, Fourier.name)
 """The features that a row has by itself, without sums over rows."""
 TEMPERATURE = 0.3
 """Scores of a ridge lie about ±1; how probabilities follow from them would be fitted to rows, and is fixed here."""
@@ -58,7 +58,7 @@ def check_private(settings: RidgeSettings) -> None:
         raise InputError(f"Ridge with privacy and {given} given; wanted {wanted}")
 
 
-class OwnGround(Ground):
+class LocalFeatureContext(FeatureContext):
     """A ground on which no row has a part, not even by rounding, in the features of another one."""
 
     def products(self, rows: Floats, matrix: Floats) -> Floats:
@@ -66,7 +66,7 @@ class OwnGround(Ground):
         return row_products(rows, matrix)
 
 
-def ground_of(columns: int, seed: int, kind: type[Ground] = Ground) -> Ground:
+def ground_of(columns: int, seed: int, kind: type[FeatureContext] = FeatureContext) -> FeatureContext:
     """Return what features are made from: columns as they are, and the run's seed."""
     ones = np.ones(columns)
     return kind(columns, seed, (), np.zeros(columns), ones, ones)
@@ -79,12 +79,12 @@ def width_of(settings: RidgeSettings, columns: int) -> int:
 
 def features_of(settings: RidgeSettings, X: Floats, seed: int) -> Floats:
     """Return the features of rows, (n, features), f8; each row's are its own."""
-    ground = ground_of(X.shape[1], seed, OwnGround)
+    ground = ground_of(X.shape[1], seed, LocalFeatureContext)
     return np.hstack([np.asarray(one.transform(X, ground), np.float64) for one in settings.maps])
 
 
 def bounds(classes: int, columns: int) -> dict[str, Any]:
-    """Return what the noise of the sum follows from (`fedgeom.protocols.noising.sum_noise`)."""
+    """Return what the noise of the sum follows from (`fedgeom.protocols.noise.sum_noise`)."""
     most = math.sqrt(sum((factor << (at * BITS)) ** 2 for at, factor in enumerate(WEIGHTS)))
     return {"sensitivity": most, "numbers": classes * (1 + columns) + columns * (columns + 1) // 2}
 
@@ -105,18 +105,24 @@ def private_model(
 
     The covariance has no eigenvalue below what noise alone would have (2s√d, Wigner 1955), and is held back by as much.
     """
-    privacy, classes, ground = privacy_of(settings), len(names), ground_of(columns, seed)
+    privacy = privacy_of(settings)
+    classes = len(names)
+    ground = ground_of(columns, seed)
     assert privacy is not None
-    clip, columns = privacy.clip, width_of(settings, columns)
+    clip = privacy.clip
+    columns = width_of(settings, columns)
     counts = np.maximum(total[:classes] / WEIGHTS[0], 1.0)
     ties = total[classes : classes * (1 + columns)].reshape(classes, columns) * (clip / 2**BITS / WEIGHTS[1])
-    scale, upper = clip**2 / 4**BITS / WEIGHTS[2], np.triu_indices(columns)
+    scale = clip**2 / 4**BITS / WEIGHTS[2]
+    upper = np.triu_indices(columns)
     gram = np.zeros((columns, columns))
     gram[upper] = total[classes * (1 + columns) :] * scale
     gram.T[upper] = gram[upper]
-    rows, least = float(counts.sum()), 2 * (spread / WEIGHTS[0])
+    rows = float(counts.sum())
+    least = 2 * (spread / WEIGHTS[0])
     means = ties / np.maximum(counts, least)[:, None]
-    prior, middle = counts / rows, ties.sum(axis=0) / rows
+    prior = counts / rows
+    middle = ties.sum(axis=0) / rows
     between = (prior[:, None] * (means - middle)).T @ (means - middle)
     covariance = gram / rows - np.outer(middle, middle)
     if settings.rule == "discriminant":
@@ -131,7 +137,8 @@ def private_model(
         temperature = 1.0
     else:
         weights = 2 * inverse @ (prior[:, None] * (means - middle)).T
-        constants, temperature = 2 * prior - 1, TEMPERATURE
+        constants = 2 * prior - 1
+        temperature = TEMPERATURE
     solved = np.vstack([constants - middle @ weights, weights])
     return RidgeModel.made(tuple(names), settings.maps, ground, solved, max(pull * rows, 1e-12), temperature)
 
@@ -158,7 +165,8 @@ class BoundedGram(SummingPart[BoundedMemory]):
         site: Any = self.site
         site.names.check_agreed(ask.classes)
         width = width_of(self.settings, site.data.shape[1])
-        privacy, found = privacy_of(self.settings), bounds(len(ask.classes), width)
+        privacy = privacy_of(self.settings)
+        found = bounds(len(ask.classes), width)
         assert privacy is not None
         site.check_size(found["numbers"])
         features = features_of(self.settings, site.table.X, site.seed)
@@ -169,6 +177,7 @@ class BoundedGram(SummingPart[BoundedMemory]):
         """Make the model from the sum, after a look at whether it is the one that the sites added up."""
         site: Any = self.site
         site.sums.check_result(result, SumBounded)
-        names, columns = site.names.agreed, site.data.shape[1]
+        names = site.names.agreed
+        columns = site.data.shape[1]
         noise = site.noising.noise(**bounds(len(names), width_of(self.settings, columns)))
         return read_model(self.settings, result, noise, names, columns, site.seed)

@@ -9,13 +9,13 @@ from fedgeom.errors import InputError
 from fedgeom.federation.privacy import PrivacyOrTable
 from fedgeom.federation.settings import POSITIVE, Between, ClassNames, Settings
 from fedgeom.methods.ridge.core import cuts
-from fedgeom.methods.ridge.features import FeatureMap, Linear, total_width
+from fedgeom.methods.ridge.features import FeatureMap, LinearFeatures, total_width
 from fedgeom.methods.ridge.image_features import Conv
 
 MOST_CLASSES = 1000
 """As many sums are planned as this many classes need, where the terms do not name the classes."""
 FOLDS = 2
-LINEAR = Linear()
+LINEAR = LinearFeatures()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +44,7 @@ class RidgeSettings(Settings):
     """The agreed label names. None: the union of the sites' names, which the sites then work out themselves."""
     max_features: Annotated[int, Between(1, 32_768)] = 8192
     """The most features: their sums have D·(D+1)/2 numbers."""
-    part: Annotated[int, Between(100, 32 * 2**20)] = 8_000_000
+    max_sum_length: Annotated[int, Between(100, 32 * 2**20)] = 8_000_000
     """The most numbers, of 8 bytes, in one secure sum; larger ones are divided."""
     min_sites: Annotated[int, Between(1)] = 2
     """The fewest sites that make a result; with privacy, the fewest over which sums are unmasked."""
@@ -81,10 +81,11 @@ class RidgeSettings(Settings):
                 'sum in which rows count alike: balanced=False, and alpha="gcv" or a number'
             )
         row = self.most_features + self.most_classes + 1
-        if self.part < row:
+        if self.max_sum_length < row:
             raise InputError(
-                f"part={self.part:,} given; wanted {row:,} at least, a row of the sums of {self.most_features:,} "
-                "features (max_features, where their number is not said): take larger parts or fewer features"
+                f"max_sum_length={self.max_sum_length:,} given; wanted {row:,} at least, a row of the sums of "
+                f"{self.most_features:,} features (max_features, where their number is not said): "
+                "allow longer sums or take fewer features"
             )
         found = total_width(self.maps, None, self.shape)
         if found is not None and found > self.max_features:
@@ -106,7 +107,7 @@ class RidgeSettings(Settings):
     @property
     def rounds(self) -> int:
         """How many steps of an iteration there are: those of learning filters (the policy's ``max_rounds``)."""
-        return self.conv.rounds if self.conv else 1
+        return self.conv.n_rounds if self.conv else 1
 
     @property
     def folds(self) -> int:
@@ -126,4 +127,4 @@ class RidgeSettings(Settings):
     @property
     def planned_parts(self) -> int:
         """How many sums are planned for the Gram matrix: as many as the most features and classes need."""
-        return self.folds * len(cuts(self.most_features, self.most_classes, self.part))
+        return self.folds * len(cuts(self.most_features, self.most_classes, self.max_sum_length))

@@ -23,12 +23,12 @@ from fedgeom.methods.ridge.core import (
     GRID,
     TEMPERATURES,
     Rows,
+    calibration_nll,
     class_weights,
     fold_numbers,
     packed_gram,
     starts,
     summed_scores,
-    surprise,
     trapezoid,
     turn,
     turned,
@@ -39,21 +39,21 @@ from fedgeom.methods.ridge.messages import (
     CheckPart,
     CountPatches,
     SolutionTaken,
+    SumCalibration,
     SumClusters,
-    SumColumns,
     SumGram,
     SumPatches,
-    SumSurprise,
+    SumRidgeColumns,
     TakeSolution,
 )
 from fedgeom.methods.ridge.model import RidgeModel
-from fedgeom.methods.ridge.personal import Settling, SettlingMemory
+from fedgeom.methods.ridge.personal import PersonalMemory, PersonalPart
 from fedgeom.methods.ridge.private import BoundedGram, BoundedMemory
 from fedgeom.methods.ridge.settings import RidgeSettings
 from fedgeom.methods.ridge.statistics import (
     PATCH_BITS,
+    FeatureFit,
     FeatureProblem,
-    Fit,
     check_part,
     cluster_sums,
     column_moments,
@@ -68,7 +68,7 @@ from fedgeom.methods.ridge.statistics import (
     tried_rows,
 )
 from fedgeom.protocols.fixed_point import from_fixed, to_fixed, to_wide
-from fedgeom.protocols.model_delivery import HandedModel
+from fedgeom.protocols.model_delivery import DeliveredModel
 from fedgeom.protocols.names import LabelNames, NamesMemory
 from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
 from fedgeom.protocols.site import Contribution, SecureMemory, SummingSite
@@ -125,10 +125,13 @@ class SolutionMemory(msgspec.Struct, kw_only=True):
             raise ProtocolError("the solution that came has another alpha than the terms allow")
         if not 0 <= freedom <= shape[0] + 1e-6 * shape[0]:
             raise ProtocolError("the solution that came has more degrees of freedom than features")
-        self.weights, self.alpha, self.freedom = Array.of(weights), alpha, freedom
+        self.weights = Array.of(weights)
+        self.alpha = alpha
+        self.freedom = freedom
         self.remainder, self.diagonal = Array.of(np.zeros(shape)), Array.of(np.zeros(shape[0]))
         self.class_scores = Array.of(np.zeros((shape[1] + 1, shape[1])))
-        self.checked, self.good = 0, False
+        self.checked = 0
+        self.good = False
 
     def comes_next(self, number: int, round: int, first: int, parts: int) -> bool:
         """Return whether a part of the sum comes next; False: it was looked at just before, and is asked for again.
@@ -138,7 +141,7 @@ class SolutionMemory(msgspec.Struct, kw_only=True):
         if number == self.checked - 1:
             return False
         if self.weights is None or number != self.checked or number >= parts:
-            raise ProtocolError(f"part {number} of the sum does not come next")
+            raise ProtocolError(f"unexpected part {number} of the sum; expected part {self.checked}")
         if round != first + number:
             raise ProtocolError(f"this is not part {number} of the sum")
         return True
@@ -164,7 +167,9 @@ class SolutionMemory(msgspec.Struct, kw_only=True):
         assert self.weights is not None
         assert self.remainder is not None
         assert self.diagonal is not None
-        W, left, diagonal = self.weights.numpy(), self.remainder.numpy(), self.diagonal.numpy()
+        W = self.weights.numpy()
+        left = self.remainder.numpy()
+        diagonal = self.diagonal.numpy()
         rows = max(float(diagonal[0]), 1e-300)
         held = self.alpha * np.maximum(diagonal, 0.0) / rows
         held[0] = 0.0
@@ -222,7 +227,8 @@ def _left_of(
     It is read a panel at a time: so large a vector is memory that the system has to clear.
     """
     W = weights.view()
-    left, diagonal = np.zeros(W.shape), np.zeros(len(W))
+    left = np.zeros(W.shape)
+    diagonal = np.zeros(len(W))
     at = starts(len(W) - 1, W.shape[1])
     for first in range(rows[0], rows[1], PANEL):  # so few rows that their square stays in a processor's cache
         last = min(first + PANEL, rows[1])
@@ -244,11 +250,11 @@ class RidgeMemory(SecureMemory, kw_only=True):
     """What the site remembers beside its keys and the model: names, features and the solution."""
 
     names: NamesMemory = msgspec.field(default_factory=NamesMemory)
-    fit: Fit = msgspec.field(default_factory=Fit)
+    fit: FeatureFit = msgspec.field(default_factory=FeatureFit)
     last: bytes = b""
     """A hash of the last sum that was taken for the features: asked again, the site takes it once."""
     solution: SolutionMemory = msgspec.field(default_factory=SolutionMemory)
-    settling: SettlingMemory = msgspec.field(default_factory=SettlingMemory)
+    settling: PersonalMemory = msgspec.field(default_factory=PersonalMemory)
     bounded: BoundedMemory = msgspec.field(default_factory=BoundedMemory)
 
 
@@ -267,11 +273,11 @@ class RidgeSite(SummingSite[RidgeMemory]):
     """Answers the questions of `Ridge`."""
 
     memory_type: ClassVar[type[Memory]] = RidgeMemory
-    parts: ClassVar[tuple[type[Part[Any]], ...]] = (LabelNames, Settling, BoundedGram)
+    parts: ClassVar[tuple[type[Part[Any]], ...]] = (LabelNames, PersonalPart, BoundedGram)
     takes_models: ClassVar[bool] = False
-    handed: HandedModel[RidgeModel]
+    handed: DeliveredModel[RidgeModel]
     names: LabelNames
-    settling: Settling
+    settling: PersonalPart
     bounded: BoundedGram
 
     def check(self, settings: RidgeSettings) -> None:
@@ -288,7 +294,8 @@ class RidgeSite(SummingSite[RidgeMemory]):
     @property
     def plan(self) -> FeatureProblem:
         """What follows from the terms, the seed and the policies."""
-        floors, columns = self.joining.class_floors, self.data.shape[1]
+        floors = self.joining.class_floors
+        columns = self.data.shape[1]
         return FeatureProblem(self.settings, self.seed, floors, columns, len(self.names.agreed))
 
     @property
@@ -302,11 +309,11 @@ class RidgeSite(SummingSite[RidgeMemory]):
         place = {name: at for at, name in enumerate(self.names.agreed)}
         return np.array([place[name] for name in self.table.y.astype(str).tolist()], np.int64)
 
-    @answers(SumColumns)
-    def sum_columns(self, ask: SumColumns) -> Contribution:
+    @answers(SumRidgeColumns)
+    def sum_columns(self, ask: SumRidgeColumns) -> Contribution:
         """Add up classes and columns."""
         self.names.check_agreed(ask.classes)
-        self.check_size(Fit().length(self.plan))
+        self.check_size(FeatureFit().length(self.plan))
         found = column_moments(self.rows, self.codes, len(ask.classes))
         return self.contribute(ask, to_wide(found, sites=len(ask.ticket.participants)))
 
@@ -333,7 +340,7 @@ class RidgeSite(SummingSite[RidgeMemory]):
         assert fit.kept is not None
         return self._patches(ask, self._clusters(fit)[fit.kept.numpy(), 1:])
 
-    def _clusters(self, fit: Fit) -> Floats:
+    def _clusters(self, fit: FeatureFit) -> Floats:
         """Return how many images, and which sum of patches, each cluster has: (filters, 1 + cells)."""
         assert fit.centres is not None
         name = stamp(self.rows, self.table.y, self.run, self.name.encode(), fit.centres.data)
@@ -347,13 +354,15 @@ class RidgeSite(SummingSite[RidgeMemory]):
     def sum_gram(self, ask: SumGram) -> Contribution:
         """Add up a part of the products of features."""
         self.names.check_agreed(ask.classes)
-        fit, plan = self._take(ask.last, SumGram), self.plan
+        fit = self._take(ask.last, SumGram)
+        plan = self.plan
         parts = gram_parts(self.settings, plan.width, plan.classes)
         start = self.joining.memory.sums.index(SumGram.kind)
         if ask.part >= len(parts) or ask.ticket.round != start + ask.part:
             raise ProtocolError(f"part {ask.part} of the sum is not what round {ask.ticket.round} is for")
         self._check_rows(fit.rows(), plan.width)
-        at, (first, last) = starts(plan.width, plan.classes), parts[ask.part]
+        at = starts(plan.width, plan.classes)
+        first, last = parts[ask.part]
         self.check_size(int(at[last] - at[first]))
         fold = ask.part * self.settings.folds // len(parts)
         seed = msgspec.msgpack.encode([fit, fold])
@@ -366,11 +375,13 @@ class RidgeSite(SummingSite[RidgeMemory]):
         part = to_fixed(whole[at[first] : at[last]], fraction_bits=bits, sites=sites)
         return self.contribute(ask, part, fresh=True)
 
-    def _gram(self, fit: Fit, plan: FeatureProblem, fold: int) -> Floats:
-        X, codes = self.rows, self.codes
+    def _gram(self, fit: FeatureFit, plan: FeatureProblem, fold: int) -> Floats:
+        X = self.rows
+        codes = self.codes
         if self.settings.folds > 1:
             rows = np.flatnonzero(fold_numbers(X, self.settings.folds) == fold)
-            X, codes = X[rows], codes[rows]
+            X = X[rows]
+            codes = codes[rows]
         weights = class_weights(fit.class_counts()) if self.settings.balanced else None
         return packed_gram(features_of(X, plan, fit.finished(plan)), codes, plan.classes, plan.width, weights)
 
@@ -380,12 +391,14 @@ class RidgeSite(SummingSite[RidgeMemory]):
         if why:
             raise ProtocolError(f"the policy of {self.name!r} has {why}")
 
-    def _take(self, last: SumResult, asked: type[SumQuestion]) -> Fit:
+    def _take(self, last: SumResult, asked: type[SumQuestion]) -> FeatureFit:
         """Take the sum that came before, once, if it is the one that the sites added up; return what follows."""
-        memory, plan, stamp = self.memory, self.plan, fingerprint(b"last", msgspec.msgpack.encode(last))
+        memory = self.memory
+        plan = self.plan
+        stamp = fingerprint(b"last", msgspec.msgpack.encode(last))
         if memory.last != stamp:
             planned = self.joining.memory.sums
-            start = planned.index(SumColumns.kind)
+            start = planned.index(SumRidgeColumns.kind)
             if last.round != start + memory.fit.taken or memory.fit.taken >= plan.steps:
                 raise ProtocolError("the sum that came is not the one that was taken last")
             kind = self.understands()[planned[last.round]]
@@ -400,9 +413,11 @@ class RidgeSite(SummingSite[RidgeMemory]):
         return memory.fit
 
     def _check_stage(self, asked: type[SumQuestion]) -> None:
-        planned, taken = self.joining.memory.sums, self.memory.fit.taken
-        if planned[planned.index(SumColumns.kind) + taken] != asked.kind:
-            raise ProtocolError("the sum that is asked for does not come next")
+        planned = self.joining.memory.sums
+        taken = self.memory.fit.taken
+        expected = planned[planned.index(SumRidgeColumns.kind) + taken]
+        if asked.kind != expected:
+            raise ProtocolError(f"unexpected sum {asked.kind!r}; expected {expected!r}")
 
     @answers(TakeSolution)
     def take_solution(self, ask: TakeSolution) -> SolutionTaken:
@@ -417,7 +432,8 @@ class RidgeSite(SummingSite[RidgeMemory]):
     @answers(CheckPart)
     def check_part(self, ask: CheckPart) -> SolutionTaken:
         """Look at one part of the sum; at the last, decide."""
-        memory, plan = self.memory.solution, self.plan
+        memory = self.memory.solution
+        plan = self.plan
         parts = gram_parts(self.settings, plan.width, plan.classes)
         start = self.joining.memory.sums.index(SumGram.kind)
         if not memory.comes_next(ask.number, ask.result.round, start, len(parts)):
@@ -431,34 +447,40 @@ class RidgeSite(SummingSite[RidgeMemory]):
             memory.conclude(self.settings.rule)
         return SolutionTaken()
 
-    @answers(SumSurprise)
-    def sum_surprise(self, ask: SumSurprise) -> Contribution:
+    @answers(SumCalibration)
+    def sum_surprise(self, ask: SumCalibration) -> Contribution:
         """Add up how well each temperature fits this site's rows."""
-        solved, rows = self.memory.solution, self.memory.fit.rows()
+        solved = self.memory.solution
+        rows = self.memory.fit.rows()
         chosen = tried_rows(self.rows, rows)
         scores = self._model(solved.ridge(), 1.0).decision_function(self.rows[chosen])
         if len(self.table) == len(self.data):  # rows of classes that are left out have no score here
             solved.note_fit(scores, self.codes[chosen])
-        return self.contribute(ask, surprise(scores, self.codes[chosen], solved.freedom, rows, solved.turned_by))
+        return self.contribute(
+            ask, calibration_nll(scores, self.codes[chosen], solved.freedom, rows, solved.turned_by)
+        )
 
     def joint_model(self, temperature: float) -> RidgeModel:
         """Return the model that the checked solution makes, with this temperature."""
         return self._model(self.memory.solution.final(), temperature)
 
     def _model(self, weights: Floats, temperature: float) -> RidgeModel:
-        ground, alpha = self.memory.fit.finished(self.plan), self.memory.solution.alpha
+        ground = self.memory.fit.finished(self.plan)
+        alpha = self.memory.solution.alpha
         return RidgeModel.made(self.names.agreed, self.settings.maps, ground, weights, alpha, temperature)
 
     def model_from(self, result: SumResult) -> RidgeModel:
         """Make the model with the temperature that fits all rows best, after a look at whether that is their sum."""
         if privacy_of(self.settings) is not None:
             return self.bounded.model_from(result)
-        self.sums.check_result(result, SumSurprise)
-        return self.joint_model(TEMPERATURES[int(np.argmin(result.reals(SumSurprise)))])
+        self.sums.check_result(result, SumCalibration)
+        return self.joint_model(TEMPERATURES[int(np.argmin(result.reals(SumCalibration)))])
 
     def result(self) -> dict[str, Any]:
         """Return how well the model fits the site's rows; of very many, those that temperatures were tried on."""
-        own, model, known = self.settling.own_model(), self.handed.model, self.memory.solution.fits
+        own = self.settling.own_model()
+        model = self.handed.model
+        known = self.memory.solution.fits
         if model is None:
             return {}
         fits = known if own is None and known is not None else self._fits(own or model)
@@ -466,7 +488,8 @@ class RidgeSite(SummingSite[RidgeMemory]):
         return {"fits": fits, "rows": len(self.data), **more}
 
     def _fits(self, model: RidgeModel) -> float:
-        rows, fit = rows_of(self.data), self.memory.fit
+        rows = rows_of(self.data)
+        fit = self.memory.fit
         chosen = tried_rows(rows, len(rows) if fit.counts is None else fit.rows())
         chosen = chosen if chosen.any() else np.ones(len(rows), bool)
         return float(np.mean(model.predict(rows[chosen]) == self.data.y[chosen].astype(str)))

@@ -18,7 +18,7 @@ from fedgeom.federation.messages import Array
 from fedgeom.federation.preparation import Preparation
 from fedgeom.methods.ridge import image_features
 from fedgeom.methods.ridge.core import Rows, class_weights, cuts, fold_numbers, fraction_bits, starts
-from fedgeom.methods.ridge.features import Ground, OneRoom, check_widths, normals, stack
+from fedgeom.methods.ridge.features import BufferedContext, FeatureContext, check_widths, normals, stack
 from fedgeom.methods.ridge.settings import RidgeSettings
 from fedgeom.protocols.fixed_point import from_fixed, from_wide
 
@@ -47,16 +47,16 @@ class FeatureProblem:
     def cells(self) -> int:
         """How many cells a patch has."""
         conv = self.settings.conv
-        return 0 if conv is None else conv.patch**2 * self.settings.shape[2]
+        return 0 if conv is None else conv.patch_size**2 * self.settings.shape[2]
 
     @property
     def steps(self) -> int:
         """How many sums the features need: moments of columns, moments of patches, two for each round."""
         conv = self.settings.conv
-        return 1 if conv is None else 2 + 2 * conv.rounds
+        return 1 if conv is None else 2 + 2 * conv.n_rounds
 
 
-class Fit(msgspec.Struct, kw_only=True):
+class FeatureFit(msgspec.Struct, kw_only=True):
     """How far the features have come: a site remembers it between two questions."""
 
     taken: int = 0
@@ -77,14 +77,15 @@ class Fit(msgspec.Struct, kw_only=True):
 
     def length(self, plan: FeatureProblem) -> int:
         """Return how many words the next sum has."""
-        conv, cells = plan.settings.conv, plan.cells
+        conv = plan.settings.conv
+        cells = plan.cells
         if self.taken == 0:
             return 2 * (plan.classes + 2 * plan.columns)
         if self.taken >= plan.steps or conv is None:
             raise ProtocolError("all features are made already")
         if self.taken == 1:
             return 1 + cells + cells * (cells + 1) // 2
-        return 2 * conv.filters if self.taken % 2 == 0 else self._sizes() * cells
+        return 2 * conv.n_filters if self.taken % 2 == 0 else self._sizes() * cells
 
     def _sizes(self) -> int:
         if self.kept is None:
@@ -128,10 +129,12 @@ class Fit(msgspec.Struct, kw_only=True):
         """Put the centres of clusters that were summed to their directions; the others stay."""
         assert self.centres is not None
         assert self.kept is not None
-        centres, length = self.centres.numpy(), np.linalg.norm(sums, axis=1, keepdims=True)
+        centres = self.centres.numpy()
+        length = np.linalg.norm(sums, axis=1, keepdims=True)
         kept = self.kept.numpy()
         centres[kept] = np.where(length > 1e-9, sums / np.where(length > 1e-9, length, 1.0), centres[kept])
-        self.centres, self.kept = Array.of(centres), None
+        self.centres = Array.of(centres)
+        self.kept = None
 
     def rows(self) -> float:
         """Return how many rows all sites have."""
@@ -144,7 +147,7 @@ class Fit(msgspec.Struct, kw_only=True):
         found: Floats = self.counts.numpy()
         return found
 
-    def ground(self, plan: FeatureProblem) -> Ground:
+    def ground(self, plan: FeatureProblem) -> FeatureContext:
         """Return what feature maps are made from, as far as it is known."""
         if self.moments is None:
             raise ProtocolError("the columns' moments are not known yet")
@@ -157,9 +160,9 @@ class Fit(msgspec.Struct, kw_only=True):
             filters = np.ascontiguousarray(bank, np.float32)
             offsets = (self.patch_mean.numpy() @ bank).astype(np.float32)
         shape = tuple(plan.settings.shape)
-        return Ground(plan.columns, plan.seed, shape, mean, scale, varies, self.contrast, filters, offsets)
+        return FeatureContext(plan.columns, plan.seed, shape, mean, scale, varies, self.contrast, filters, offsets)
 
-    def finished(self, plan: FeatureProblem) -> Ground:
+    def finished(self, plan: FeatureProblem) -> FeatureContext:
         """Return what feature maps are made from, once all sums were taken."""
         if self.taken != plan.steps:
             raise ProtocolError("the features are not made yet")
@@ -168,7 +171,8 @@ class Fit(msgspec.Struct, kw_only=True):
 
 def column_moments(X: npt.NDArray[Any], codes: Ints, classes: int) -> Floats:
     """Return counts of classes, sums of columns and sums of their squares: one vector, f8."""
-    sums, squares = np.zeros(X.shape[1]), np.zeros(X.shape[1])
+    sums = np.zeros(X.shape[1])
+    squares = np.zeros(X.shape[1])
     for some in image_features.blocks(len(X), 4096):
         rows = np.asarray(X[some], np.float64)
         sums += rows.sum(axis=0)
@@ -176,7 +180,7 @@ def column_moments(X: npt.NDArray[Any], codes: Ints, classes: int) -> Floats:
     return np.concatenate([np.bincount(codes, minlength=classes).astype(np.float64), sums, squares])
 
 
-def patch_sums(X: npt.NDArray[Any], fit: Fit, plan: FeatureProblem) -> Floats:
+def patch_sums(X: npt.NDArray[Any], fit: FeatureFit, plan: FeatureProblem) -> Floats:
     """Return the moments of a site's patches, f8."""
     total = np.zeros(fit.length(plan))
     for found in _lattices(X, fit, plan):
@@ -184,13 +188,16 @@ def patch_sums(X: npt.NDArray[Any], fit: Fit, plan: FeatureProblem) -> Floats:
     return total
 
 
-def cluster_sums(X: npt.NDArray[Any], fit: Fit, plan: FeatureProblem) -> tuple[Ints, Floats]:
+def cluster_sums(X: npt.NDArray[Any], fit: FeatureFit, plan: FeatureProblem) -> tuple[Ints, Floats]:
     """Return how many images have a patch in each cluster, (filters,), and the clusters' sums, (filters, cells)."""
     assert fit.patch_mean is not None
     assert fit.whitener is not None
     assert fit.centres is not None
-    mean, whitener, centres = fit.patch_mean.numpy(), fit.whitener.numpy(), fit.centres.numpy()
-    images, sums = np.zeros(len(centres), np.int64), np.zeros(centres.shape)
+    mean = fit.patch_mean.numpy()
+    whitener = fit.whitener.numpy()
+    centres = fit.centres.numpy()
+    images = np.zeros(len(centres), np.int64)
+    sums = np.zeros(centres.shape)
     for found in _lattices(X, fit, plan):
         cells, units = image_features.assign(found, mean, whitener, centres)
         images += image_features.count_images(cells, len(found), len(centres))
@@ -198,8 +205,9 @@ def cluster_sums(X: npt.NDArray[Any], fit: Fit, plan: FeatureProblem) -> tuple[I
     return images, sums
 
 
-def _lattices(X: npt.NDArray[Any], fit: Fit, plan: FeatureProblem) -> Sequence[Any]:
-    conv, shape = plan.settings.conv, plan.settings.shape
+def _lattices(X: npt.NDArray[Any], fit: FeatureFit, plan: FeatureProblem) -> Sequence[Any]:
+    conv = plan.settings.conv
+    shape = plan.settings.shape
     assert conv is not None
     contrast = fit.contrast
     return (
@@ -208,7 +216,7 @@ def _lattices(X: npt.NDArray[Any], fit: Fit, plan: FeatureProblem) -> Sequence[A
         else _each(
             X,
             lambda rows: image_features.normalised_patches(
-                rows, shape, conv.patch, conv.padding, contrast, lattice=True
+                rows, shape, conv.patch_size, conv.padding, contrast, lattice=True
             ),
         )
     )
@@ -218,11 +226,13 @@ def _each(X: npt.NDArray[Any], make: Callable[[Any], Any]) -> Any:
     return (make(X[some]) for some in image_features.blocks(len(X), _IMAGES))
 
 
-def features_of(X: npt.NDArray[Any], plan: FeatureProblem, ground: Ground) -> Callable[[slice], npt.NDArray[Any]]:
+def features_of(
+    X: npt.NDArray[Any], plan: FeatureProblem, ground: FeatureContext
+) -> Callable[[slice], npt.NDArray[Any]]:
     """Return what gives the features of a range of rows; those of the next range may be written over them."""
     maps = plan.settings.maps
     if len(maps) == 1:  # several would write over each other's
-        ground = OneRoom(ground)
+        ground = BufferedContext(ground)
     return lambda some: stack(maps, X[some], ground)
 
 
@@ -234,12 +244,13 @@ CALIBRATED = 2000
 
 def gram_parts(settings: RidgeSettings, features: int, classes: int) -> list[Rows]:
     """Return which rows each sum of the Gram matrix has; with folds, all rows come once for each."""
-    return cuts(features, classes, settings.part) * settings.folds
+    return cuts(features, classes, settings.max_sum_length) * settings.folds
 
 
 def check_part(settings: RidgeSettings, features: int, classes: int, limit: int) -> None:
     """Refuse parts of the sum that no message of ``limit`` bytes could hold; say what to do."""
-    rows, at = gram_parts(settings, features, classes), starts(features, classes)
+    rows = gram_parts(settings, features, classes)
+    at = starts(features, classes)
     size = 8 * max(int(at[last] - at[first]) for first, last in rows) + ENVELOPE
     if size > limit:
         raise InputError(
@@ -248,7 +259,7 @@ def check_part(settings: RidgeSettings, features: int, classes: int, limit: int)
         )
 
 
-def gram_bits(settings: RidgeSettings, fit: Fit, sites: int) -> int:
+def gram_bits(settings: RidgeSettings, fit: FeatureFit, sites: int) -> int:
     """Return how many binary digits after the point the Gram matrix is summed with."""
     heaviest = float(class_weights(fit.class_counts()).max(initial=1.0)) if settings.balanced else 1.0
     return fraction_bits(fit.rows(), max(one.mean_square for one in settings.maps), sites, heaviest)
@@ -278,10 +289,10 @@ GRAM, MADE = "ridge_gram", "ridge_made"
 """How the arrays are called among a run's artifacts."""
 
 
-class Made(msgspec.Struct, kw_only=True):
+class FeatureState(msgspec.Struct, kw_only=True):
     """What features are made from, what the run was seeded with, and how probabilities are calibrated."""
 
-    fit: Fit
+    fit: FeatureFit
     seed: int
     temperature: float
     prepared: bytes = b""
@@ -292,17 +303,17 @@ class Made(msgspec.Struct, kw_only=True):
         return Preparation.from_bytes(self.prepared) if self.prepared else None
 
 
-def made_by(fit: Fit, seed: int, temperature: float, preparation: Preparation | None) -> Made:
+def made_by(fit: FeatureFit, seed: int, temperature: float, preparation: Preparation | None) -> FeatureState:
     """Return what a run made its features from."""
     prepared = b"" if preparation is None else preparation.to_bytes()
-    return Made(fit=fit, seed=seed, temperature=temperature, prepared=prepared)
+    return FeatureState(fit=fit, seed=seed, temperature=temperature, prepared=prepared)
 
 
 @dataclass(frozen=True, eq=False)
 class Statistics:
     """The sums of a run, in parts, and what their features are made from."""
 
-    made: Made
+    made: FeatureState
     parts: tuple[Floats, ...]
     """Each part of the sum, f8."""
 
@@ -329,7 +340,7 @@ class Statistics:
         whole = np.asarray(artifacts[GRAM], np.float64)
         if len(whole) != sum(lengths):
             raise InputError(f"the run kept sums of {len(whole):,} numbers; wanted {sum(lengths):,}")
-        made = msgspec.msgpack.decode(artifacts[MADE].tobytes(), type=Made)
+        made = msgspec.msgpack.decode(artifacts[MADE].tobytes(), type=FeatureState)
         return cls(made, tuple(np.split(whole, np.cumsum(lengths)[:-1])))
 
 

@@ -43,7 +43,9 @@ def intercept(X: Floats, y: Ints, w: Floats) -> float:
 
     X (n, d), f8, y (n,), 0 or 1, w (d,), f8.
     """
-    scores, b, outcomes = X @ w, 0.0, float(y.sum())
+    scores = X @ w
+    b = 0.0
+    outcomes = float(y.sum())
     for _ in range(50):
         chance = expit(scores + b)
         expected = float(chance.sum())
@@ -62,7 +64,8 @@ def profile(X: Floats, y: Ints, w: Floats) -> tuple[float, Floats, Floats]:
     chance = expit(scores)
     value = float((np.logaddexp(0, scores) - y * scores).sum() + 0.5 * TAU * b * b)
     spread = chance * (1 - chance)
-    mixed, own = X.T @ spread, float(spread.sum()) + TAU
+    mixed = X.T @ spread
+    own = float(spread.sum()) + TAU
     return value, X.T @ (chance - y), (X.T * spread) @ X - np.outer(mixed, mixed) / own
 
 
@@ -79,7 +82,8 @@ def personal(X: Floats, y: Ints, centre: Floats, strength: float) -> tuple[Float
     at = np.append(centre, intercept(X, y, centre))
 
     def value(v: Floats) -> float:
-        scores, away = rows @ v, v - middle
+        scores = rows @ v
+        away = v - middle
         return float(np.logaddexp(0, scores).sum() - y @ scores + 0.5 * (penalty * away) @ away)
 
     now = value(at)
@@ -89,10 +93,12 @@ def personal(X: Floats, y: Ints, centre: Floats, strength: float) -> tuple[Float
         if np.abs(gradient).max() < 1e-6:
             break
         hessian = (rows.T * (chance * (1 - chance))) @ rows + np.diag(penalty)
-        step, size = np.linalg.solve(hessian, gradient), 1.0
+        step = np.linalg.solve(hessian, gradient)
+        size = 1.0
         while (new := value(at - size * step)) > now and size > 1e-4:
             size /= 2
-        at, now = at - size * step, new
+        at = at - size * step
+        now = new
     return at[:-1], float(at[-1])
 
 
@@ -129,7 +135,8 @@ class Terms:
     def read(cls, flat: Floats, stack: tuple[int, ...], columns: int) -> Terms:
         """Read them back."""
         table = flat.reshape(*stack, -1)
-        hessians, upper = np.zeros((*stack, columns, columns)), np.triu_indices(columns)
+        hessians = np.zeros((*stack, columns, columns))
+        upper = np.triu_indices(columns)
         hessians[..., upper[0], upper[1]] = table[..., 1 + columns :]
         hessians[..., upper[1], upper[0]] = table[..., 1 + columns :]
         return cls(table[..., 0], table[..., 1 : 1 + columns], hessians)
@@ -146,7 +153,8 @@ def site_terms(X: Floats, told: Ints, fold: Ints, directions: Floats) -> Terms:
     X (n, d), f8, told (outcomes, n), fold (n,), directions (outcomes·ridges, folds, d), f8.
     """
     stacked, folds, columns = directions.shape
-    values, gradients = np.zeros((stacked, folds)), np.zeros(directions.shape)
+    values = np.zeros((stacked, folds))
+    gradients = np.zeros(directions.shape)
     hessians = np.zeros((stacked, folds, columns, columns))
     each = np.repeat(told, stacked // len(told), axis=0)
     for f in range(folds):
@@ -157,7 +165,7 @@ def site_terms(X: Floats, told: Ints, fold: Ints, directions: Floats) -> Terms:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class RankingEvidence:
     """How well each candidate ranked rows that it had not seen, at one site or summed over sites."""
 
     quality: Floats
@@ -174,26 +182,26 @@ class Evidence:
         return np.concatenate([self.quality.ravel(), [self.weight], self.intercepts, [self.rows]])
 
     @classmethod
-    def read(cls, flat: Floats, ridges: int, strengths: int) -> Evidence:
+    def read(cls, flat: Floats, ridges: int, strengths: int) -> RankingEvidence:
         """Read it back."""
         cut = ridges * strengths
         table = flat[:cut].reshape(ridges, strengths)
         return cls(table, float(flat[cut]), flat[cut + 1 : cut + 1 + ridges], float(flat[-1]))
 
     @classmethod
-    def read_all(cls, flat: Floats, ridges: int, strengths: int) -> list[Evidence]:
+    def read_all(cls, flat: Floats, ridges: int, strengths: int) -> list[RankingEvidence]:
         """Read that of all outcomes, one after the other."""
         return [cls.read(one, ridges, strengths) for one in flat.reshape(-1, evidence_length(ridges, strengths))]
 
 
 def evidence_length(ridges: int, strengths: int) -> int:
-    """Return how many numbers `Evidence.flat` has."""
+    """Return how many numbers `RankingEvidence.flat` has."""
     return ridges * strengths + ridges + 2
 
 
 def gather_all(
     X: Floats, told: Ints, fold: Ints, directions: Floats, strengths: Floats
-) -> tuple[list[Evidence], Floats]:
+) -> tuple[list[RankingEvidence], Floats]:
     """Return a site's evidence for each outcome, and how far held-out scores spread, (outcomes, ridges, s).
 
     X (n, d), told (outcomes, n), fold (n,), directions (outcomes·ridges, folds + 1, d), strengths (s,).
@@ -203,13 +211,17 @@ def gather_all(
     return [evidence for evidence, _ in found], np.array([spread for _, spread in found])
 
 
-def gather(X: Floats, y: Ints, fold: Ints, directions: Floats, strengths: Floats) -> tuple[Evidence, Floats]:
+def gather(
+    X: Floats, y: Ints, fold: Ints, directions: Floats, strengths: Floats
+) -> tuple[RankingEvidence, Floats]:
     """Return a site's evidence, and how far each candidate's held-out scores spread.
 
     X (n, d), y and fold (n,), directions (ridges, folds + 1, d), strengths (s,); the spread is (ridges, s), f8.
     """
-    ridges, folds = directions.shape[0], directions.shape[1] - 1
-    quality, spread = np.zeros((ridges, len(strengths))), np.ones((ridges, len(strengths)))
+    ridges = directions.shape[0]
+    folds = directions.shape[1] - 1
+    quality = np.zeros((ridges, len(strengths)))
+    spread = np.ones((ridges, len(strengths)))
     for a in range(ridges):
         for s, strength in enumerate(strengths):
             scores = np.zeros(len(y))
@@ -222,10 +234,12 @@ def gather(X: Floats, y: Ints, fold: Ints, directions: Floats, strengths: Floats
     weight = float(min(y.sum(), len(y) - y.sum()))
     rows = float(len(y)) if weight else 0.0  # where all rows are of one class, the intercept has no best place
     intercepts = np.array([intercept(X, y, directions[a, -1]) for a in range(ridges)]) * rows
-    return Evidence(weight * quality, weight, intercepts, rows), spread
+    return RankingEvidence(weight * quality, weight, intercepts, rows), spread
 
 
-def shares(own: Evidence | None, everybody: Evidence, *, borrowed: float, temperature: float) -> Floats:
+def shares(
+    own: RankingEvidence | None, everybody: RankingEvidence, *, borrowed: float, temperature: float
+) -> Floats:
     """Return each candidate's share: a softmax of its quality here, with ``borrowed`` rows' worth of the others'.
 
     A small site follows the others, a large one itself.
@@ -236,7 +250,8 @@ def shares(own: Evidence | None, everybody: Evidence, *, borrowed: float, temper
     if own is None or own.weight <= 0:
         found = others
     else:
-        rows, mine = own.rows, own.quality / own.weight
+        rows = own.rows
+        mine = own.quality / own.weight
         found = (rows * mine + borrowed * others) / (rows + borrowed) if weight > 0 else mine
     powers = np.exp((found - found.max()) / temperature)
     return np.asarray(powers / powers.sum())
@@ -279,7 +294,9 @@ class Descent(msgspec.Struct, kw_only=True):
 
         ridges (r,), f8.
         """
-        at, good, best = self.at.numpy(), self.good.numpy(), self.best.numpy()
+        at = self.at.numpy()
+        good = self.good.numpy()
+        best = self.best.numpy()
         total = terms.values + 0.5 * ridges[:, None] * (at**2).sum(axis=2)
         better = total <= best + TINY * np.abs(best)
         gradients = terms.gradients + ridges[:, None, None] * at
@@ -290,7 +307,8 @@ class Descent(msgspec.Struct, kw_only=True):
             better[..., None], fresh, self.step.numpy() / 2
         )  # one too far is halved, from where it began
         self.good, self.best, self.step = Array.of(good), Array.of(np.where(better, total, best)), Array.of(step)
-        self.at, self.taken = Array.of(good - step), self.taken + 1
+        self.at = Array.of(good - step)
+        self.taken = self.taken + 1
 
 
 class ShrunkModel(TrainedModel):

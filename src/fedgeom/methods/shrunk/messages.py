@@ -22,7 +22,7 @@ class SumTerms(SumQuestion, kind="shrunk.terms", reals=True, checked=True):
     """A hash of the classes and the scale that all sites were told (`fedgeom.methods.iterative.setup`)."""
 
 
-class SumEvidence(SumQuestion, kind="shrunk.evidence", reals=True, checked=True):
+class SumRankingEvidence(SumQuestion, kind="shrunk.evidence", reals=True, checked=True):
     """Ask how well each candidate ranks the site's held-out rows, masked."""
 
     answer_reveals: ClassVar[str] = (
@@ -35,7 +35,7 @@ class SumEvidence(SumQuestion, kind="shrunk.evidence", reals=True, checked=True)
     """A hash of the classes and the scale that all sites were told (`fedgeom.methods.iterative.setup`)."""
 
 
-class Settle(Question, kind="shrunk.settle", answer=Finished):
+class TakeRankingEvidence(Question, kind="shrunk.take-evidence", answer=Finished):
     """Give a site everybody's evidence on the joint models; its own model stays there."""
 
     agreed: Key

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fedgeom.data.sites import SiteData
-from fedgeom.federation.coordinator import Sites
+from fedgeom.federation.coordinator import Coordinator
 from fedgeom.federation.method import Method
 from fedgeom.federation.model import Model
 from fedgeom.federation.plan import Ask, Plan, Shape, Sum
@@ -18,14 +18,14 @@ from fedgeom.methods.iterative.messages import Finished
 from fedgeom.methods.iterative.setup import AgreeOnScale, agree, check_together
 from fedgeom.methods.shrunk.core import (
     Descent,
-    Evidence,
+    RankingEvidence,
     ShrunkModel,
     Terms,
     as_model,
     evidence_length,
     terms_length,
 )
-from fedgeom.methods.shrunk.messages import Settle, SumEvidence, SumTerms
+from fedgeom.methods.shrunk.messages import SumRankingEvidence, SumTerms, TakeRankingEvidence
 from fedgeom.methods.shrunk.settings import ShrunkSettings
 from fedgeom.methods.shrunk.site import ShrunkSite, joint_model, ridges_of
 from fedgeom.protocols.cohort import join
@@ -33,8 +33,9 @@ from fedgeom.protocols.cohort import join
 
 @dataclass(frozen=True, kw_only=True)
 class Shrunk(ShrunkSettings, Method):
-    """Logistic regression with a joint direction, personal models around it, and a shared choice.
+    """For small sites whose patients differ: a logistic regression for each that leans on a joint one.
 
+    Logistic regression with a joint direction, personal models around it, and a shared choice.
     Joint: w = argmin Σ_k ℓ_k(w) + α/2·‖w‖², ℓ_k with the site's own intercept. Personal: argmin ℓ_k(v) + λ/2·‖v − w‖².
     More than two classes: each against all others, in the same sums.
     How much to regularise (α) and how far to go one's own way (λ) is decided by cross-validation; the sites add up
@@ -58,29 +59,31 @@ class Shrunk(ShrunkSettings, Method):
         classes = yield AgreeOnScale(self)
         stack = self.stack(len(classes))
         last: Any = None
-        for _ in range(self.rounds):
+        for _ in range(self.n_rounds):
             last = yield Sum(SumTerms(last=last, agreed=bytes(32)), terms_length(stack, shape.columns))
         size = evidence_length(len(self.ridges), len(self.strengths))
-        ask = SumEvidence(last=last, agreed=bytes(32))
+        ask = SumRankingEvidence(last=last, agreed=bytes(32))
         evidence = yield Sum(ask, stack[0] // len(self.ridges) * size)
-        yield Ask(Settle(evidence=evidence, agreed=bytes(32)), Finished())
+        yield Ask(TakeRankingEvidence(evidence=evidence, agreed=bytes(32)), Finished())
 
-    def conduct(self, sites: Sites) -> ShrunkModel:
+    def conduct(self, sites: Coordinator) -> ShrunkModel:
         """Hold the conversation: join, agree on classes and scale, sum terms and evidence, let the sites settle."""
         cohort = join(sites, self)
         agreed = agree(cohort, self)
         self.check_shape(len(agreed.classes), agreed.columns)
         classes = len(agreed.classes)
         stack = self.stack(classes)
-        state, last = Descent.start(*stack, agreed.columns), None
-        for _ in range(self.rounds):
+        state = Descent.start(*stack, agreed.columns)
+        last = None
+        for _ in range(self.n_rounds):
             last = cohort.sum_checked(SumTerms(last=last, agreed=agreed.hash))
             state.take(Terms.read(last.reals(SumTerms), stack, agreed.columns), ridges_of(self, stack))
         assert last is not None  # there is a round at least
-        directions, size = state.good.numpy(), (len(self.ridges), len(self.strengths))
-        result = cohort.sum_checked(SumEvidence(last=last, agreed=agreed.hash))
-        sites.ask(Settle(evidence=result, agreed=agreed.hash), of=cohort.left, expect=Finished)
-        evidence = Evidence.read_all(result.reals(SumEvidence), *size)
+        directions = state.good.numpy()
+        size = (len(self.ridges), len(self.strengths))
+        result = cohort.sum_checked(SumRankingEvidence(last=last, agreed=agreed.hash))
+        sites.ask(TakeRankingEvidence(evidence=result, agreed=agreed.hash), of=cohort.left, expect=Finished)
+        evidence = RankingEvidence.read_all(result.reals(SumRankingEvidence), *size)
         w, b, weights = joint_model(self, directions[:, -1], evidence)
         together = weights.mean(axis=0)
         best = np.unravel_index(int(np.argmax(together)), together.shape)

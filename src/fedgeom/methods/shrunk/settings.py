@@ -24,11 +24,11 @@ MOST_NUMBERS = 4_000_000
 class ShrunkSettings(TableSettings, Settings):
     """How the joint model is found, and how a site chooses its own."""
 
-    rounds: Annotated[int, Between(1, MOST_ROUNDS)] = 10
+    n_rounds: Annotated[int, Between(1, MOST_ROUNDS)] = 10
     """Newton's steps towards the joint models; all α and folds take them together."""
-    folds: Annotated[int, Between(2, 20)] = 5
+    n_folds: Annotated[int, Between(2, 20)] = 5
     """How many parts the rows are cut into for cross-validation."""
-    borrowed: Annotated[float, Between(0)] = 200.0
+    prior_rows: Annotated[float, Between(0)] = 200.0
     """How many rows' worth of the others' evidence a site adds to its own."""
     temperature: Annotated[float, POSITIVE] = 0.01
     """How sharply candidates with better evidence are preferred (in units of AUC)."""
@@ -45,7 +45,7 @@ class ShrunkSettings(TableSettings, Settings):
 
     def stack(self, classes: int) -> tuple[int, int]:
         """Return how many joint models there are: for each outcome and α, and for each fold and none."""
-        return (1 if classes == 2 else classes) * len(RIDGES), self.folds + 1
+        return (1 if classes == 2 else classes) * len(RIDGES), self.n_folds + 1
 
     def check_shape(self, classes: int, columns: int) -> None:
         """Refuse one class, and tables so wide, or of so many classes, that sums of Hessians would be huge."""

@@ -19,7 +19,7 @@ from fedgeom.methods.iterative.setup import Agreement, AgreementMemory, check_si
 from fedgeom.methods.iterative.site import LAST, generator
 from fedgeom.methods.shrunk.core import (
     Descent,
-    Evidence,
+    RankingEvidence,
     Terms,
     as_model,
     blend,
@@ -30,7 +30,7 @@ from fedgeom.methods.shrunk.core import (
     terms_length,
     told_apart,
 )
-from fedgeom.methods.shrunk.messages import Settle, SumEvidence, SumTerms
+from fedgeom.methods.shrunk.messages import SumRankingEvidence, SumTerms, TakeRankingEvidence
 from fedgeom.methods.shrunk.settings import ShrunkSettings
 from fedgeom.protocols.names import LabelNames, NamesMemory
 from fedgeom.protocols.secure_sum.messages import SumResult
@@ -74,8 +74,9 @@ class ShrunkSite(SummingSite[ShrunkMemory]):
 
     def _table(self) -> tuple[ShrunkSettings, Floats, Ints, Ints]:
         """Return the method, the scaled rows, their outcomes and folds: the same whenever asked."""
-        y, settings = self.agreement.label_indices(), self.settings
-        fold = fold_of(y, settings.folds, self.seed, self.name)
+        y = self.agreement.label_indices()
+        settings = self.settings
+        fold = fold_of(y, settings.n_folds, self.seed, self.name)
         return settings, self.agreement.scaled(), told_apart(y, self._classes), fold
 
     @property
@@ -84,7 +85,9 @@ class ShrunkSite(SummingSite[ShrunkMemory]):
 
     def _descent(self, last: SumResult | None) -> Descent:
         """Take the sum that came before, once, if it is the one that the sites added up; return what follows."""
-        memory, settings, columns = self.memory, self.settings, self.data.X.shape[1]
+        memory = self.memory
+        settings = self.settings
+        columns = self.data.X.shape[1]
         stack = settings.stack(self._classes)
         state = memory.descent or Descent.start(stack[0], stack[1], columns)
         stamp = fingerprint(b"last", msgspec.msgpack.encode(last))
@@ -103,7 +106,8 @@ class ShrunkSite(SummingSite[ShrunkMemory]):
             raise ProtocolError("no joint models follow from the sum that came") from error
         if not within(state.at.numpy(), STEEPEST):
             raise ProtocolError("the joint models that follow from the sum that came are not finite, or too steep")
-        memory.descent, memory.last = state, stamp
+        memory.descent = state
+        memory.last = stamp
         return state
 
     @answers(SumTerms)
@@ -118,33 +122,34 @@ class ShrunkSite(SummingSite[ShrunkMemory]):
         found = site_terms(X, told, fold, state.at.numpy())
         return self.contribute(ask, found.flat())
 
-    @answers(SumEvidence)
-    def sum_evidence(self, ask: SumEvidence) -> Contribution:
+    @answers(SumRankingEvidence)
+    def sum_evidence(self, ask: SumRankingEvidence) -> Contribution:
         """Add this site's evidence to the secure sum."""
         self.agreement.check_agreed(ask.agreed)
         method, X, told, fold = self._table()
         state = self._descent(ask.last)
-        if state.taken != method.rounds:
+        if state.taken != method.n_rounds:
             raise ProtocolError("the evidence was asked for before all steps towards the joint models were taken")
         found, spread = gather_all(X, told, fold, state.good.numpy(), method.strengths)
         own = np.concatenate([one.flat() for one in found])
         self.memory.evidence, self.memory.score_spread = Array.of(own), Array.of(spread)
         return self.contribute(ask, own)
 
-    @answers(Settle)
-    def settle(self, ask: Settle) -> Finished:
+    @answers(TakeRankingEvidence)
+    def settle(self, ask: TakeRankingEvidence) -> Finished:
         """Make the site's own model: candidates around the joint ones, mixed by the evidence."""
         self.agreement.check_agreed(ask.agreed)
-        (method, X, told, _), memory = self._table(), self.memory
+        method, X, told, _ = self._table()
+        memory = self.memory
         size = (len(method.ridges), len(method.strengths))
         if memory.evidence is None or memory.score_spread is None or memory.descent is None:
             raise ProtocolError("the site was asked to settle before it gave its evidence")
-        self.sums.check_result(ask.evidence, SumEvidence)
+        self.sums.check_result(ask.evidence, SumRankingEvidence)
         if ask.evidence.total.shape != memory.evidence.shape:
             raise ProtocolError(f"the evidence is not {memory.evidence.shape} numbers")
-        own = Evidence.read_all(memory.evidence.numpy(), *size)
+        own = RankingEvidence.read_all(memory.evidence.numpy(), *size)
         joint = memory.descent.good.numpy()[:, -1]
-        everybody = Evidence.read_all(ask.evidence.reals(SumEvidence), *size)
+        everybody = RankingEvidence.read_all(ask.evidence.reals(SumRankingEvidence), *size)
         w, b = own_model(method, X, told, joint, own, everybody, memory.score_spread.numpy())
         memory.model = Array.of(np.concatenate([b, w.ravel()]))  # the layout of a logistic learner
         if self.settings.holdout is not None:
@@ -173,7 +178,8 @@ class ShrunkSite(SummingSite[ShrunkMemory]):
     def _file(self, found: dict[str, Any]) -> bytes:
         if not found:
             return b""
-        columns, classes = self.data.X.shape[1], self.memory.agreement.classes
+        columns = self.data.X.shape[1]
+        classes = self.memory.agreement.classes
         width = len(found["model"]) // (1 + columns)
         blank = as_model(classes, np.zeros((columns, width)), np.zeros(width), None, None)
         return blank.for_site(found).to_bytes()
@@ -193,15 +199,17 @@ def ridges_of(method: ShrunkSettings, stack: tuple[int, int]) -> Floats:
 
 
 def joint_model(
-    method: ShrunkSettings, directions: Floats, evidence: Sequence[Evidence]
+    method: ShrunkSettings, directions: Floats, evidence: Sequence[RankingEvidence]
 ) -> tuple[Floats, Floats, Floats]:
     """Return directions and intercepts for a newcomer (without any shrinking back), and everybody's shares.
 
     directions (outcomes·ridges, d); returns (d, outcomes), (outcomes,) and (outcomes, ridges, strengths), f8.
     """
-    w, b, weights = [], [], []
+    w = []
+    b = []
+    weights = []
     for mine, one in zip(directions.reshape(len(evidence), -1, directions.shape[1]), evidence, strict=True):
-        found = shares(None, one, borrowed=method.borrowed, temperature=method.temperature)
+        found = shares(None, one, borrowed=method.prior_rows, temperature=method.temperature)
         kept = found[:, -1] if found[:, -1].sum() > 0 else found.sum(axis=1)
         kept = kept / kept.sum()
         w.append(kept @ mine)
@@ -215,8 +223,8 @@ def own_model(
     X: Floats,
     told: Ints,
     joint: Floats,
-    own: Sequence[Evidence],
-    everybody: Sequence[Evidence],
+    own: Sequence[RankingEvidence],
+    everybody: Sequence[RankingEvidence],
     spread: Floats,
 ) -> tuple[Floats, Floats]:
     """Return a site's directions and intercepts.
@@ -226,8 +234,9 @@ def own_model(
     """
     found = []
     for at, (y, mine) in enumerate(zip(told, joint.reshape(len(told), -1, joint.shape[1]), strict=True)):
-        weights = shares(own[at], everybody[at], borrowed=method.borrowed, temperature=method.temperature)
-        directions, intercepts = np.zeros((*weights.shape, X.shape[1])), np.zeros(weights.shape)
+        weights = shares(own[at], everybody[at], borrowed=method.prior_rows, temperature=method.temperature)
+        directions = np.zeros((*weights.shape, X.shape[1]))
+        intercepts = np.zeros(weights.shape)
         for a, s in np.argwhere(weights > 1e-3):
             directions[a, s], intercepts[a, s] = personal(X, y, mine[a], float(method.strengths[s]))
         weights = np.where(weights > 1e-3, weights, 0.0)

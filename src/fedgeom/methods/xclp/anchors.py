@@ -49,7 +49,7 @@ class AnchorPlan:
     def of(cls, settings: XclpSettings, seed: int, floors: tuple[int, int], columns: int) -> AnchorPlan:
         """Put together what both halves know; ``floors`` are those of the policies (`Policy.class_floors`)."""
         least = max(settings.min_cell, floors[1])
-        return cls(settings.anchors, settings.rounds, least, floors[0], shared_seed(seed), columns)
+        return cls(settings.n_anchors, settings.n_rounds, least, floors[0], shared_seed(seed), columns)
 
 
 class AnchorFit(msgspec.Struct, kw_only=True):
@@ -89,10 +89,13 @@ class AnchorFit(msgspec.Struct, kw_only=True):
                 self.anchors, kept = Array.of(self.anchors.numpy()[kept]), np.arange(len(kept))
             self.kept = Array.of(kept.astype(np.int32))
         else:
-            step, cells = self.taken // 2 - 1, self.sums()
-            counts, sums = np.rint(values[:cells]), values[cells:].reshape(cells, plan.columns)
+            step = self.taken // 2 - 1
+            cells = self.sums()
+            counts = np.rint(values[:cells])
+            sums = values[cells:].reshape(cells, plan.columns)
             most = cells if step == plan.rounds - 1 else plan.anchors
-            self.anchors, self.kept = Array.of(move(sums, counts, most, next_seed(plan.seed, step))), None
+            self.anchors = Array.of(move(sums, counts, most, next_seed(plan.seed, step)))
+            self.kept = None
         self.taken += 1
 
     def _large_enough(self, sizes: Floats, plan: AnchorPlan) -> npt.NDArray[np.int64]:
@@ -121,7 +124,8 @@ class AnchorFit(msgspec.Struct, kw_only=True):
         found = first_cells(X, self.mean.numpy(), plan.seed, plan.anchors)
         if self.kept is None:
             return found
-        new, kept = np.full(plan.anchors, -1, np.int64), self.kept.numpy()
+        new = np.full(plan.anchors, -1, np.int64)
+        kept = self.kept.numpy()
         new[kept] = np.arange(len(kept))
         return new[found]
 
@@ -133,7 +137,7 @@ class AnchorFit(msgspec.Struct, kw_only=True):
         return found
 
 
-class SumRows(SumQuestion, kind="xclp.mean", checked=True):
+class SumUnitRows(SumQuestion, kind="xclp.mean", checked=True):
     """Ask for the masked sum of a site's unit rows, and their number."""
 
     answer_reveals: ClassVar[str] = (
@@ -155,7 +159,7 @@ class CountCells(SumQuestion, kind="xclp.cell-counts", checked=True):
     """The sum before this one, from which the cells follow."""
 
 
-class SumCells(SumQuestion, kind="xclp.cell-sums", checked=True):
+class SumAnchorCells(SumQuestion, kind="xclp.cell-sums", checked=True):
     """Ask for the masked sums of a site's unit rows in each cell that is large enough, and their numbers."""
 
     answer_reveals: ClassVar[str] = (
@@ -192,14 +196,16 @@ class ReadModel(Question, kind="xclp.read-model", answer=ModelRead):
     """In which round labels spread; `XCLP` has one."""
 
 
-class AnchorConversation:
+class AnchorCoordinator:
     """The coordinator's side."""
 
     def __init__(
         self, settings: XclpSettings, cohort: Cohort, columns: int | None = None, features: bytes | None = None
     ):
-        """Begin; ``columns`` and ``features`` (`SumRows`) are those of what a network makes of the rows."""
-        self.settings, self.cohort, self.features = settings, cohort, features
+        """Begin; ``columns`` and ``features`` (`SumUnitRows`) are those of what a network makes of the rows."""
+        self.settings = settings
+        self.cohort = cohort
+        self.features = features
         self.columns = cohort.columns if columns is None else columns
         self.plan = AnchorPlan.of(settings, cohort.sites.seed, cohort.class_floors, self.columns)
         self.state = AnchorFit()
@@ -207,11 +213,11 @@ class AnchorConversation:
         """What came of the last sum, which the next question shows to the sites."""
 
     def fit(self) -> Floats:
-        """Find the anchors, a secure sum at a time; the plain twin is `fedgeom.geometry.graphs.anchors.fit_anchors`."""
-        self._sum(SumRows(features=self.features), 1 + self.columns)
+        """Find the anchors, a secure sum at a time; in one place: `fedgeom.geometry.graphs.anchors.fit_anchors`."""
+        self._sum(SumUnitRows(features=self.features), 1 + self.columns)
         for _ in range(self.plan.rounds):
             self._sum(CountCells(last=self.last), 2 * self.state.cells(self.plan))
-            self._sum(SumCells(last=self.last), self.state.sums() * (1 + self.columns))
+            self._sum(SumAnchorCells(last=self.last), self.state.sums() * (1 + self.columns))
         return self.state.finished(self.plan)
 
     def _sum(self, question: SumQuestion, length: int) -> None:
@@ -222,9 +228,10 @@ class AnchorConversation:
         """Return the anchors' class scores, and how many labels each class has."""
         from fedgeom.geometry.graphs.anchors import anchor_scores  # scipy.sparse: slow to import
 
-        A, C = len(anchors), len(classes)
+        A = len(anchors)
+        C = len(classes)
         pairs = A * (A + 1) // 2
-        question = SumCodes(last=self.last, nearest=self.settings.code, classes=classes)
+        question = SumCodes(last=self.last, nearest=self.settings.n_nearest, classes=classes)
         found = self.cohort.sum_reals(question, length=codes_length(A, C))
         gram = np.zeros((A, A))
         gram[np.triu_indices(A)] = found[:pairs]
@@ -247,7 +254,7 @@ FEWER = "take fewer anchors (anchors), or fewer columns"
 
 @dataclass(frozen=True)
 class ThroughAnchors(Steps):
-    """The plan of `AnchorConversation`; the plan receives how many anchors there are at most."""
+    """The plan of `AnchorCoordinator`; the plan receives how many anchors there are at most."""
 
     settings: XclpSettings
     classes: tuple[str, ...]
@@ -262,19 +269,21 @@ class ThroughAnchors(Steps):
 
     def steps(self, shape: Shape, private: bool) -> Plan:
         """Yield the sums: of the rows, in turn the sizes of cells and the sums over them, and of the codes."""
-        cells = kept = self.settings.anchors if shape.known else 1
+        cells = kept = self.settings.n_anchors if shape.known else 1
         if self.rows:  # a cell with fewer is not kept
             kept = min(cells, max(self.rows // self.settings.min_cell, 1))
         more: dict[str, Any] = {"to": self.to, "remedy": FEWER}
-        last = yield Sum(SumRows(features=self.features), 1 + self.columns, bound=self.bound, **more)
+        last = yield Sum(SumUnitRows(features=self.features), 1 + self.columns, bound=self.bound, **more)
         decides = self.bound
         work = 1e-9 * shape.rows * self.columns * cells
-        for _ in range(self.settings.rounds):
+        for _ in range(self.settings.n_rounds):
             last = yield Sum(CountCells(last=last), 2 * cells, bound=decides, work=work, **more)
             decides = f"{SIZES}; {self.bound}" if self.bound else SIZES
-            last = yield Sum(SumCells(last=last), kept * (1 + self.columns), bound=decides, work=work, **more)
+            last = yield Sum(
+                SumAnchorCells(last=last), kept * (1 + self.columns), bound=decides, work=work, **more
+            )
             cells = min(cells, 2 * kept)
-        codes = SumCodes(last=last, nearest=self.settings.code, classes=self.classes)
+        codes = SumCodes(last=last, nearest=self.settings.n_nearest, classes=self.classes)
         yield Sum(codes, codes_length(kept, len(self.classes)), bound=decides, work=work, **more)
         return kept
 
@@ -294,8 +303,8 @@ class Anchors(XclpPart[AnchorsMemory]):
 
     name: ClassVar[str] = "anchors"
 
-    @answers(SumRows)
-    def sum_rows(self, ask: SumRows) -> Contribution:
+    @answers(SumUnitRows)
+    def sum_rows(self, ask: SumUnitRows) -> Contribution:
         """Add up this site's unit rows."""
         from fedgeom.geometry.graphs.anchors import unit_rows  # scipy.sparse: slow to import
 
@@ -310,19 +319,22 @@ class Anchors(XclpPart[AnchorsMemory]):
         """Count this site's rows in each cell."""
         from fedgeom.geometry.graphs.anchors import cell_counts  # scipy.sparse: slow to import
 
-        fit, plan = self._take(ask.last), self.plan
+        fit = self._take(ask.last)
+        plan = self.plan
         self.site.check_size(2 * fit.cells(plan))
         counts = cell_counts(fit.deal(self.rows, plan), fit.cells(plan))
         return self.contribute(ask, np.concatenate([counts, counts > 0]).astype(float))
 
-    @answers(SumCells)
-    def sum_cells(self, ask: SumCells) -> Contribution:
+    @answers(SumAnchorCells)
+    def sum_cells(self, ask: SumAnchorCells) -> Contribution:
         """Add up this site's unit rows in each cell that was found large enough."""
         from fedgeom.geometry.graphs.anchors import cell_counts, cell_sums  # scipy.sparse: slow to import
 
-        fit, plan = self._take(ask.last), self.plan
+        fit = self._take(ask.last)
+        plan = self.plan
         self.site.check_size(fit.sums() * (1 + plan.columns))
-        cells, kept = fit.deal(self.rows, plan), fit.sums()
+        cells = fit.deal(self.rows, plan)
+        kept = fit.sums()
         inside = cells >= 0
         counts = cell_counts(cells[inside], kept)
         sums = cell_sums(self.rows[inside], cells[inside], kept)
@@ -333,16 +345,18 @@ class Anchors(XclpPart[AnchorsMemory]):
         """Add up ZᵀZ, ZᵀY and the class counts."""
         from fedgeom.geometry.graphs.anchors import codes  # scipy.sparse: slow to import
 
-        self.keep_to(code=ask.nearest)
+        self.keep_to(n_nearest=ask.nearest)
         self.names.check_agreed(ask.classes)
         anchors = self._take(ask.last).finished(self.plan)
-        count, names = len(anchors), len(ask.classes)
+        count = len(anchors)
+        names = len(ask.classes)
         self.site.check_size(codes_length(count, names))
         Z = codes(self.rows, anchors, ask.nearest)
         numbers = label_numbers(self.site.table.y, ask.classes)
         here = np.unique(numbers[numbers >= 0])  # the site's own classes: others add nothing
         Y = one_hot(np.where(numbers >= 0, np.searchsorted(here, numbers), -1), len(here))
-        tied, labelled = np.zeros((count, names)), np.zeros(names)
+        tied = np.zeros((count, names))
+        labelled = np.zeros(names)
         tied[:, here], labelled[here] = Z.T @ Y, Y.sum(axis=0)
         gram = (Z.T @ Z).toarray()[np.triu_indices(count)]
         return self.contribute(ask, np.concatenate([gram, tied.ravel(), labelled]))
@@ -351,7 +365,8 @@ class Anchors(XclpPart[AnchorsMemory]):
     def read_model(self, ask: ReadModel) -> ModelRead:
         """Keep the model and label this site's rows with it."""
         self.check_round(ask.round)
-        anchors, model = self.memory.fit.finished(self.plan), self._keep(ask.model)
+        anchors = self.memory.fit.finished(self.plan)
+        model = self._keep(ask.model)
         self.names.check_agreed(model.classes)
         if (
             model.anchors is None
@@ -367,7 +382,8 @@ class Anchors(XclpPart[AnchorsMemory]):
 
     def _take(self, last: SumResult) -> AnchorFit:
         """Take the sum that came before, once, if it is the one that the sites added up; return what follows."""
-        memory, stamp = self.memory, fingerprint(b"last", msgspec.msgpack.encode(last))
+        memory = self.memory
+        stamp = fingerprint(b"last", msgspec.msgpack.encode(last))
         if memory.last == stamp:  # asked the same again
             return memory.fit
         planned = self.joining.memory.sums

@@ -186,7 +186,8 @@ def base_shares(counts: ArrayLike) -> Floats:
     n = np.asarray(counts, np.float64)
     if n.ndim != 1 or not n.size or (n < 0).any():
         raise InputError(f"class counts {n.tolist()} given; wanted a number of at least 0 for each class")
-    C, N = n.size, n.sum()
+    C = n.size
+    N = n.sum()
     if N == 0 or C == 1:
         return np.full(C, 1.0 / C)
     distance = float(np.sum((n - N / C) ** 2) / (N / C))
@@ -289,7 +290,8 @@ def site_prior(
     itself; "em-unchecked": that also at sites without labels, where nothing can speak against it; "own": labels
     only; "none": as everywhere.
     """
-    totals, codes = np.asarray(counts, np.float64), np.asarray(y, np.int64)
+    totals = np.asarray(counts, np.float64)
+    codes = np.asarray(y, np.int64)
     base = base_shares(totals)
     if kind == "none":
         return SitePrior(totals, base, 0.0, sharpening)
@@ -370,7 +372,8 @@ def label_numbers(y: ArrayLike, names: Sequence[Any]) -> Ints:
     y (n,); returns (n,), whole numbers.
     """
     given = np.asarray(y, object) if isinstance(y, (list, tuple)) else np.asarray(y)
-    there, place = is_labelled(given), {label_text(name): i for i, name in enumerate(names)}
+    there = is_labelled(given)
+    place = {label_text(name): i for i, name in enumerate(names)}
     words = [
         label_text(label) if known else "" for label, known in zip(given.tolist(), there.tolist(), strict=True)
     ]
@@ -382,7 +385,8 @@ def label_numbers(y: ArrayLike, names: Sequence[Any]) -> Ints:
 
 def check_sparse_labels(data: SiteData, classes: Sequence[str] | None, policy: Policy) -> None:
     """Refuse a table of which some rows have labels: cells that are no numbers, unknown words, classes too small."""
-    faults, counts = Collector(data.name), own_label_counts(data.y)
+    faults = Collector(data.name)
+    counts = own_label_counts(data.y)
     with faults.take():
         check_finite(data)
     with faults.take():

@@ -30,7 +30,15 @@ from fedgeom.federation.site import answers
 from fedgeom.memo import memoize
 from fedgeom.methods.xclp.core import is_labelled, shared_seed
 from fedgeom.methods.xclp.labels import XclpPart
-from fedgeom.methods.xclp.messages import Begin, CountRows, FirstLetters, Hashing, PairLetters, PassOn, Rows
+from fedgeom.methods.xclp.messages import (
+    BeginComparison,
+    CountRows,
+    FirstRowMessages,
+    Hashing,
+    PairLetters,
+    RelayRowMessages,
+    Rows,
+)
 from fedgeom.methods.xclp.settings import Comparison, XclpSettings
 from fedgeom.protocols.cohort import Cohort
 from fedgeom.protocols.hamming import OpenDistances, PackedBits, Variant, open_shares, plain_distances, variant
@@ -60,7 +68,8 @@ def _pair_turns(comparison: str, bits: int, me: str, mine: int, partner: str, th
     At turn 0 a site writes its first letters; at turn n it reads letters and answers each with the next one, or with
     its share.
     """
-    first, turns = asks_first(me, partner), Turns()
+    first = asks_first(me, partner)
+    turns = Turns()
     letters = _letter_sizes(comparison, *((mine, theirs) if first else (theirs, mine)), bits)
     for number, size in enumerate(letters):
         by_me = first == (number % 2 == 0)  # the two of them write in turn
@@ -143,8 +152,8 @@ PAIR_SECONDS: Mapping[Comparison, float] = {
 def smaller_messages(settings: XclpSettings) -> str:
     """Say what makes the messages of a comparison smaller."""
     return (
-        f'take graph="anchors", whose messages do not grow with the rows; or fewer bits than {settings.bits:,}, or '
-        "fewer rows, or groups of sites (groups)"
+        f'take graph="anchors", whose messages do not grow with the rows; or fewer hash_bits than '
+        f"{settings.hash_bits:,}, or fewer rows, or groups of sites (n_groups)"
     )
 
 
@@ -180,7 +189,7 @@ class Comparisons(Steps):
 
     settings: XclpSettings
     rows: Mapping[str, int]
-    """How many rows each of the sites has that are compared; 0: nobody knows."""
+    """How many rows each of the sites has that are compared; 0: unknown."""
     round: int = 0
     bound: str = ""
     """What decides it, where the sites' tables are not known."""
@@ -199,7 +208,7 @@ class Comparisons(Steps):
     def _dealt(self, shape: Shape) -> Plan:
         """Yield the questions as pairs are dealt to waves."""
         rows = self.rows
-        how = self.settings.hamming, self.settings.bits
+        how = self.settings.hamming, self.settings.hash_bits
         for number, wave in enumerate(plan_waves(*how, rows)):
             turns = {
                 me: {you: turns_of(*how, me, rows[me], you, rows[you]) for you in partners}
@@ -229,7 +238,7 @@ class Comparisons(Steps):
         most = max(self.rows.values())
         others = len(self.rows) - 1
         letters = [
-            SEAL_BYTES + size for size in _letter_sizes(self.settings.hamming, most, most, self.settings.bits)
+            SEAL_BYTES + size for size in _letter_sizes(self.settings.hamming, most, most, self.settings.hash_bits)
         ]
         name = max(map(text_size, self.rows))
         entries = [name + bytes_size(size) for size in letters]
@@ -258,12 +267,12 @@ class Comparisons(Steps):
 
     def _begin(self, shape: Shape, wave: int = 0) -> Ask:
         hashing = hashing_of(self.settings, shape.seed)
-        question = Begin(hashing=hashing, partners={}, wave=wave, round=self.round)
-        return self._asked(question, FirstLetters(letters={}, own=Array.of(np.zeros(0, np.uint16))))
+        question = BeginComparison(hashing=hashing, partners={}, wave=wave, round=self.round)
+        return self._asked(question, FirstRowMessages(letters={}, own=Array.of(np.zeros(0, np.uint16))))
 
     def _pass_on(self, shape: Shape, number: int, wave: int = 0) -> Ask:
         hashing = hashing_of(self.settings, shape.seed)
-        question = PassOn(hashing=hashing, number=number, letters={}, wave=wave, round=self.round)
+        question = RelayRowMessages(hashing=hashing, number=number, letters={}, wave=wave, round=self.round)
         return self._asked(question, PairLetters(letters={}, shares={}))
 
     def _asked(self, question: Question, answer: Message) -> Ask:
@@ -272,7 +281,7 @@ class Comparisons(Steps):
 
     def _seconds(self, pairs: float) -> float:
         """Return how long a site computes to compare so many pairs of rows."""
-        return PAIR_SECONDS[self.settings.hamming] * self.settings.bits * pairs
+        return PAIR_SECONDS[self.settings.hamming] * self.settings.hash_bits * pairs
 
     def _told(self, me: str, partners: Sequence[str]) -> float:
         """Return the bytes of the partners' rows, and of who they are in this wave, where these are not all."""
@@ -306,7 +315,12 @@ _TILE = 2048
 def hashing_of(settings: XclpSettings, seed: int) -> Hashing:
     """Return how rows are hashed in a run with this seed."""
     projection = b"" if settings.hidden_projection else shared_seed(seed)
-    return Hashing(bits=settings.bits, flip=float(settings.flip), comparison=settings.hamming, seed=projection)
+    return Hashing(
+        bits=settings.hash_bits,
+        flip=float(settings.flip_probability),
+        comparison=settings.hamming,
+        seed=projection,
+    )
 
 
 def comparison(name: str, *, masked: bool) -> Variant:
@@ -317,8 +331,8 @@ def comparison(name: str, *, masked: bool) -> Variant:
 def compare(settings: XclpSettings, cohort: Cohort, rows: dict[str, int], round: int = 0) -> Distances:
     """Let every two sites compare their rows; return the distances by pair, the one who asked first."""
     talk = _Comparison(settings, cohort, rows, hashing_of(settings, cohort.sites.seed), round)
-    for number, wave in enumerate(plan_waves(settings.hamming, settings.bits, rows)):
-        talk.hold(number, wave)
+    for number, wave in enumerate(plan_waves(settings.hamming, settings.hash_bits, rows)):
+        talk.conduct(number, wave)
     return talk.distances()
 
 
@@ -326,15 +340,20 @@ class _Comparison:
     """The comparisons of all pairs, wave after wave."""
 
     def __init__(self, settings: XclpSettings, cohort: Cohort, rows: dict[str, int], hashing: Hashing, round: int):
-        self._settings, self._sites, self._rows = settings, cohort.sites, rows
-        self._hashing, self._round, self._min_sites = hashing, round, cohort.min_sites
-        self._alive, self._found = set(rows), Distances()
+        self._settings = settings
+        self._sites = cohort.sites
+        self._rows = rows
+        self._hashing = hashing
+        self._round = round
+        self._min_sites = cohort.min_sites
+        self._alive = set(rows)
+        self._found = Distances()
         self._waiting: dict[tuple[str, str], npt.NDArray[Any]] = {}
         """Shares whose other half has not come yet, by sender and partner."""
 
-    def hold(self, wave: int, partners: Mapping[str, Sequence[str]]) -> None:
+    def conduct(self, wave: int, partners: Mapping[str, Sequence[str]]) -> None:
         """Let the pairs of a wave compare their rows; in the first, each site's own rows are compared as well."""
-        first = self._sites.ask(self._begin(wave, partners), expect=FirstLetters)
+        first = self._sites.ask(self._begin(wave, partners), expect=FirstRowMessages)
         if not wave:
             first.need(self._min_sites, "with first letters")
             for name, answer in first.items():
@@ -344,7 +363,7 @@ class _Comparison:
         number = 1
         while post:
             asked = {
-                name: PassOn(
+                name: RelayRowMessages(
                     hashing=self._hashing, number=number, letters=post[name], wave=wave, round=self._round
                 )
                 for name in sorted(post)
@@ -357,7 +376,7 @@ class _Comparison:
             post = deliver({name: reply.letters for name, reply in replies.items()}, self._alive)
             number += 1
 
-    def _begin(self, wave: int, partners: Mapping[str, Sequence[str]]) -> dict[str, Begin]:
+    def _begin(self, wave: int, partners: Mapping[str, Sequence[str]]) -> dict[str, BeginComparison]:
         """Return the first question of a wave, to those that have a partner in it; of the first wave, to all."""
         questions = {}
         for name in sorted(self._alive & set(partners)):
@@ -365,7 +384,7 @@ class _Comparison:
             now = tuple(one for one in partners[name] if one in self._alive)
             if now or not wave:
                 some = None if len(now) == len(others) else now
-                questions[name] = Begin(
+                questions[name] = BeginComparison(
                     hashing=self._hashing, partners=others, now=some, wave=wave, round=self._round
                 )
         return questions
@@ -376,15 +395,19 @@ class _Comparison:
         if other is None:
             self._waiting[name, partner] = share
             return
-        (asker, one), (helper, two) = (name, share), (partner, other)
+        asker = name
+        one = share
+        helper = partner
+        two = other
         if not asks_first(name, partner):
             (asker, one), (helper, two) = (helper, two), (asker, one)
         group = comparison(self._settings.hamming, masked=self._sites.masked).group
-        self._found[asker, helper] = open_shares(one, two, self._settings.bits, group).astype(np.uint16)
+        self._found[asker, helper] = open_shares(one, two, self._settings.hash_bits, group).astype(np.uint16)
 
     def distances(self) -> Distances:
         """Return the distances between the sites that are left, by pair, the one who asked first."""
-        alive, rows = self._alive, self._rows
+        alive = self._alive
+        rows = self._rows
         for one_site in sorted(alive):
             for other_site in sorted(alive):
                 if one_site != other_site and asks_first(one_site, other_site):
@@ -399,20 +422,26 @@ def neighbour_graph(settings: XclpSettings, distances: Distances, places: Places
     from fedgeom.geometry.graphs.knn import Neighbours, normalise  # scipy.sparse: slow to import
     from fedgeom.geometry.graphs.lsh import cosine_from_hamming, debias
 
-    n, setting = max(end for _, end in places.values()), settings.setting
+    n = max(end for _, end in places.values())
+    setting = settings.setting
     found = Neighbours(n, setting.k, self_loops=setting.self_loops)
     for (one, other), H in sorted(distances.items()):
         for i in range(0, H.shape[0], _TILE):
             for j in range(i if one == other else 0, H.shape[1], _TILE):  # a diagonal block counts for both halves
                 tile = H[i : i + _TILE, j : j + _TILE]
-                true = debias(tile, settings.bits, settings.flip) if settings.flip else tile
-                found.add(places[one][0] + i, places[other][0] + j, cosine_from_hamming(true, settings.bits))
+                true = (
+                    debias(tile, settings.hash_bits, settings.flip_probability)
+                    if settings.flip_probability
+                    else tile
+                )
+                found.add(places[one][0] + i, places[other][0] + j, cosine_from_hamming(true, settings.hash_bits))
     return normalise(found.graph(power=setting.power))
 
 
 def layout(names: Sequence[str], rows: dict[str, int]) -> Places:
     """Put the sites' rows one below the other, in alphabetical order of the sites."""
-    places, at = {}, 0
+    places = {}
+    at = 0
     for name in sorted(names):
         places[name] = (at, at + rows[name])
         at += rows[name]
@@ -434,7 +463,7 @@ def _square(upper: npt.NDArray[Any], n: int) -> npt.NDArray[np.uint16]:
 PURPOSE = b"hamming"
 
 
-class Said(msgspec.Struct, frozen=True):
+class CachedReply(msgspec.Struct, frozen=True):
     """What was answered to a partner's letter: asked again, the site says the very same.
 
     The other partner may have got the first answer, and a second one, made with new randomness, would not fit it.
@@ -454,11 +483,11 @@ class Pair(msgspec.Struct, frozen=True):
     """How many rows the partner has."""
     state: bytes | None
     """The secret state for the next turn; None when there is none."""
-    said: dict[int, Said]
+    said: dict[int, CachedReply]
     """What this site said, by the number of the letter it answered; 0 is the beginning."""
 
 
-class ComparingMemory(msgspec.Struct, kw_only=True):
+class RowComparisonMemory(msgspec.Struct, kw_only=True):
     """What a site remembers of the comparisons with its partners."""
 
     pairs: dict[str, Pair] = {}
@@ -468,7 +497,7 @@ class ComparingMemory(msgspec.Struct, kw_only=True):
     """The wave that was begun last."""
 
 
-class Comparing(XclpPart[ComparingMemory]):
+class RowComparison(XclpPart[RowComparisonMemory]):
     """Compares the site's rows with those of every other site."""
 
     name: ClassVar[str] = "comparing"
@@ -496,8 +525,8 @@ class Comparing(XclpPart[ComparingMemory]):
         from fedgeom.geometry.graphs.lsh import flip_bits, hash_bits  # scipy.sparse: slow to import
 
         self.keep_to(
-            bits=hashing.bits,
-            flip=hashing.flip,
+            hash_bits=hashing.bits,
+            flip_probability=hashing.flip,
             hamming=hashing.comparison,
             hidden_projection=not hashing.seed,  # with a projection of its own a coordinator could look for rows
         )
@@ -507,10 +536,11 @@ class Comparing(XclpPart[ComparingMemory]):
             packed = flip_bits(packed, hashing.flip, _Noise(fingerprint(b"flips", self.joining.memory.private)))
         return PackedBits(packed, hashing.bits)
 
-    @answers(Begin)
-    def begin(self, ask: Begin) -> FirstLetters:
+    @answers(BeginComparison)
+    def begin(self, ask: BeginComparison) -> FirstRowMessages:
         """Hash the rows, compare them among themselves, and write the first letters."""
-        memory, me = self.memory, self.site.name
+        memory = self.memory
+        me = self.site.name
         self.check_round(ask.round)
         if not self.joining.memory.secret:
             raise ProtocolError("the sites have no common secret yet")
@@ -525,12 +555,13 @@ class Comparing(XclpPart[ComparingMemory]):
         if not set(now) <= set(ask.partners):
             raise ProtocolError("the partners of this wave are not among those that were announced")
         self._check_wave(ask.wave, now)
-        how, letters = self._variant(ask.hashing), {}
+        how = self._variant(ask.hashing)
+        letters = {}
         most = self.site.policy.max_message_bytes
         if self._largest(ask, now) > most:  # how large would tell how many rows there are
             raise ProtocolError(
                 f"the answers would be larger than the policy of {me!r} allows, max_message_bytes = "
-                f'{most:,}; graph="anchors" or fewer bits make messages smaller'
+                f'{most:,}; graph="anchors" or fewer hash_bits make messages smaller'
             )
         mine = self.bits(ask.hashing)
         if not set(now) & set(memory.pairs):
@@ -541,7 +572,7 @@ class Comparing(XclpPart[ComparingMemory]):
             letter = self._recall(partner, 0, b"").letter
             if letter is not None:
                 letters[partner] = letter
-        return FirstLetters(letters=letters, own=Array.of(self._own(mine, ask.wave)))
+        return FirstRowMessages(letters=letters, own=Array.of(self._own(mine, ask.wave)))
 
     def _check_wave(self, wave: int, now: Sequence[str]) -> None:
         """Refuse waves out of their order, and partners whose wave was another."""
@@ -561,12 +592,14 @@ class Comparing(XclpPart[ComparingMemory]):
             return np.zeros(0, np.uint16)
         return plain_distances(mine, mine)[np.triu_indices(len(mine), 1)].astype(np.uint16)
 
-    def _largest(self, ask: Begin, now: Sequence[str]) -> int:
+    def _largest(self, ask: BeginComparison, now: Sequence[str]) -> int:
         """Return the size of the largest message of this wave's turns, and in the first one of any pair's to come.
 
         A site that leaves in the middle has cost the others their work.
         """
-        how, me, rows = ask.hashing, self.site.name, {self.site.name: len(self.site.data), **ask.partners}
+        how = ask.hashing
+        me = self.site.name
+        rows = {self.site.name: len(self.site.data), **ask.partners}
         waves = [tuple(now)] if ask.wave else [tuple(now), *((partner,) for partner in ask.partners)]
         known = ({one: rows[one] for one in (me, *some)} for some in waves)
         return max(largest_message(how.comparison, how.bits, me, some, own=not ask.wave) for some in known)
@@ -574,8 +607,8 @@ class Comparing(XclpPart[ComparingMemory]):
     def _check_hashing(self, hashing: Hashing) -> None:
         """Refuse to hash in another way than the site joined on, or than before: it could disclose more."""
         self.keep_to(
-            bits=hashing.bits,
-            flip=hashing.flip,
+            hash_bits=hashing.bits,
+            flip_probability=hashing.flip,
             hamming=hashing.comparison,
             hidden_projection=not hashing.seed,
         )
@@ -589,13 +622,13 @@ class Comparing(XclpPart[ComparingMemory]):
     def _first(self, partner: str, theirs: int, mine: PackedBits, how: Variant) -> Pair:
         """Begin with a partner, or wait for its letter."""
         if not asks_first(self.site.name, partner):
-            return Pair(theirs, None, {0: Said(b"", None, None)})
+            return Pair(theirs, None, {0: CachedReply(b"", None, None)})
         step = how.begin(mine, theirs)
         letter = seal_for(self.joining, partner, self._purpose, 1, step.letter or b"")
-        return Pair(theirs, step.state, {0: Said(b"", letter, None)})
+        return Pair(theirs, step.state, {0: CachedReply(b"", letter, None)})
 
-    @answers(PassOn)
-    def pass_on(self, ask: PassOn) -> PairLetters:
+    @answers(RelayRowMessages)
+    def pass_on(self, ask: RelayRowMessages) -> PairLetters:
         """Answer the partners' letters; shares of finished pairs go to the coordinator."""
         memory = self.memory
         self.check_round(ask.round)
@@ -606,7 +639,8 @@ class Comparing(XclpPart[ComparingMemory]):
         self._check_hashing(ask.hashing)
         self._check_letters(ask)
         mine: PackedBits | None = None
-        letters, shares = {}, {}
+        letters = {}
+        shares = {}
         for partner, sealed in ask.letters.items():
             if partner not in memory.pairs:
                 raise ProtocolError(f"{partner!r} is not a partner of this site")
@@ -622,9 +656,11 @@ class Comparing(XclpPart[ComparingMemory]):
                 shares[partner] = said.share
         return PairLetters(letters=letters, shares=shares)
 
-    def _check_letters(self, ask: PassOn) -> None:
+    def _check_letters(self, ask: RelayRowMessages) -> None:
         """Refuse letters whose answers would be larger than the policy allows, before any is computed."""
-        how, rows, total = self._variant(ask.hashing), len(self.site.data), 0
+        how = self._variant(ask.hashing)
+        rows = len(self.site.data)
+        total = 0
         for partner in ask.letters:
             if partner in self.memory.pairs:
                 theirs = self.memory.pairs[partner].theirs
@@ -633,7 +669,7 @@ class Comparing(XclpPart[ComparingMemory]):
                 total += written[ask.number] if ask.number < len(written) else 2 * rows * theirs
         self.site.check_size(total, 1)
 
-    def _recall(self, partner: str, number: int, heard: bytes) -> Said:
+    def _recall(self, partner: str, number: int, heard: bytes) -> CachedReply:
         """Return what was said at a turn; another letter at the same turn is refused."""
         said = self.memory.pairs[partner].said.get(number)
         if said is None:
@@ -642,9 +678,10 @@ class Comparing(XclpPart[ComparingMemory]):
             raise ProtocolError(f"another letter from {partner!r} was answered at this turn before")
         return said
 
-    def _turn(self, partner: str, ask: PassOn, sealed: bytes, mine: PackedBits) -> None:
+    def _turn(self, partner: str, ask: RelayRowMessages, sealed: bytes, mine: PackedBits) -> None:
         """Answer a partner's letter, once."""
-        memory, how = self.memory, self._variant(ask.hashing)
+        memory = self.memory
+        how = self._variant(ask.hashing)
         pair = memory.pairs[partner]
         if not pair.said or ask.number < max(pair.said):
             raise ProtocolError(f"no letter from {partner!r} is expected any more")
@@ -662,7 +699,7 @@ class Comparing(XclpPart[ComparingMemory]):
             if step.letter is None
             else seal_for(self.joining, partner, self._purpose, ask.number + 1, step.letter)
         )
-        said = Said(fingerprint(sealed), letter, None if step.share is None else Array.of(step.share))
+        said = CachedReply(fingerprint(sealed), letter, None if step.share is None else Array.of(step.share))
         memory.pairs[partner] = Pair(pair.theirs, step.state, {**pair.said, ask.number: said})
 
     def forget(self) -> None:

@@ -23,9 +23,9 @@ from fedgeom.methods.xclp.core import (
     one_hot,
     setting_for,
 )
-from fedgeom.methods.xclp.messages import CountLabels, Kept, Reading, Weigh
+from fedgeom.methods.xclp.messages import CountLabels, Reading, ResultKept, Weigh
 from fedgeom.methods.xclp.settings import XclpSettings
-from fedgeom.protocols.maximum import write_levels
+from fedgeom.protocols.fixed_point import write_levels
 from fedgeom.protocols.secure_sum.rules import draw_of, own_group
 from fedgeom.protocols.site import Contribution, SummingPart
 
@@ -111,13 +111,16 @@ class LabelReader(XclpPart[LabelsMemory]):
         setting = setting_for(reading.variant, None, None)
         known = label_numbers(self.site.table.y, classes)
         found = at_site(Z, known, setting, counts, reading.prior)
-        memory, later = self.memory, self.xclp.confidence == "code"
+        memory = self.memory
+        later = self.xclp.confidence == "code"
         codes = Array.of(keep_known(found.codes, known) if later else found.codes)
         again = memory.reading == reading and memory.labels == codes  # asked twice: what came since stays
         if not (later and again):
             memory.confidences = None if later else Array.of(found.confidence)
-        memory.labels, memory.classes = codes, classes
-        memory.scores, memory.reading = Array.of(found.scores), reading
+        memory.labels = codes
+        memory.classes = classes
+        memory.scores = Array.of(found.scores)
+        memory.reading = reading
         memory.stamp = reading.stamp(model)
 
     @answers(CountLabels)
@@ -135,21 +138,22 @@ class LabelReader(XclpPart[LabelsMemory]):
         return self.contribute(ask, np.concatenate([write_levels([(level, GRID)], key), sizes.astype(np.uint64)]))
 
     @answers(Weigh)
-    def weigh(self, ask: Weigh) -> Kept:
+    def weigh(self, ask: Weigh) -> ResultKept:
         """Scale this site's confidences as the reference code does."""
         self.keep_to(confidence="code")
         self.check_round(ask.round)
         memory = self.memory
         if memory.scores is None or not memory.counted:
             raise ProtocolError("joint numbers came of labels that this site did not count")
-        (level, own), sizes = self._own_labels(memory.scores), ask.sizes.numpy()
+        level, own = self._own_labels(memory.scores)
+        sizes = ask.sizes.numpy()
         if sizes.shape != own.shape or not np.isfinite(sizes).all():
             raise ProtocolError(f"the joint numbers of labels are not {len(own)} finite numbers")
         if not (sizes >= own).all() or ask.level < level:
             raise InputError("the joint numbers of labels are smaller than this site's own")
         known = label_numbers(self.site.table.y, memory.classes)
         memory.confidences = Array.of(code_confidence(memory.scores.numpy(), ask.level, sizes, known))
-        return Kept()
+        return ResultKept()
 
     def _own_labels(self, scores: Array) -> tuple[int, Floats]:
         """Return the level of this site's largest confidence, and how many of its rows have each label."""

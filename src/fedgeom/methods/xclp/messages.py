@@ -79,7 +79,7 @@ class CountRows(Question, kind="xclp.ask-rows", answer=Rows):
     """In which round labels spread; `XCLP` has one."""
 
 
-class FirstLetters(Message, kind="xclp.first"):
+class FirstRowMessages(Message, kind="xclp.first"):
     """The first letters to partners, and the distances within the site."""
 
     reveals: ClassVar[str] = "the Hamming distances between the site's own rows: the angles between them"
@@ -88,7 +88,7 @@ class FirstLetters(Message, kind="xclp.first"):
     """(rows·(rows − 1)/2,), u2: the distances of the site's rows to each other, upper triangle."""
 
 
-class Begin(Question, kind="xclp.begin", answer=FirstLetters):
+class BeginComparison(Question, kind="xclp.begin", answer=FirstRowMessages):
     """Ask a site to hash its rows and to begin with its partners."""
 
     hashing: Hashing
@@ -101,7 +101,7 @@ class Begin(Question, kind="xclp.begin", answer=FirstLetters):
     """In which round labels spread; `XCLP` has one."""
 
 
-class PassOn(Question, kind="xclp.pass", answer=PairLetters):
+class RelayRowMessages(Question, kind="xclp.relay", answer=PairLetters):
     """Bring a site its partners' letters."""
 
     hashing: Hashing
@@ -137,13 +137,13 @@ class Spread(SumQuestion, kind="xclp.spread", fraction_bits=32, row_sum=True, in
     """(rows of all sites, wanted rows), f4"""
 
 
-class Kept(Message, kind="xclp.kept", harmless=True):
+class ResultKept(Message, kind="xclp.result-kept", harmless=True):
     """A site has its result."""
 
     reveals: ClassVar[str] = "nothing: a receipt"
 
 
-class Collect(Question, kind="xclp.collect", answer=Kept):
+class Collect(Question, kind="xclp.collect", answer=ResultKept):
     """Give a site its block of the sum; only it can read it."""
 
     of: Ticket
@@ -158,7 +158,7 @@ class Collect(Question, kind="xclp.collect", answer=Kept):
 class CountLabels(SumQuestion, kind="xclp.label-counts", in_groups=True):
     """Ask, masked, how many of a site's rows got each label, and how confident the surest of them is.
 
-    Only for ``confidence="code"``. The sum is that of `fedgeom.protocols.maximum`, with the counts behind the levels.
+    Only for ``confidence="code"``. As in `fedgeom.protocols.fixed_point`, with the counts behind the levels.
     """
 
     answer_reveals: ClassVar[str] = (
@@ -173,7 +173,7 @@ class CountLabels(SumQuestion, kind="xclp.label-counts", in_groups=True):
     """In which round labels spread; `XCLP` has one."""
 
 
-class Weigh(Question, kind="xclp.weigh", answer=Kept):
+class Weigh(Question, kind="xclp.weigh", answer=ResultKept):
     """Give a site the joint numbers by which the reference code scales confidences."""
 
     level: Annotated[int, msgspec.Meta(ge=0, le=GRID)]

@@ -10,13 +10,13 @@ import numpy as np
 
 from fedgeom.data.sites import SiteData
 from fedgeom.data.validation import Finding, check_columns, unscaled
-from fedgeom.federation.coordinator import Sites
+from fedgeom.federation.coordinator import Coordinator
 from fedgeom.federation.method import Method
 from fedgeom.federation.model import Model
 from fedgeom.federation.plan import Plan, Shape
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.site import Site
-from fedgeom.methods.xclp.conversation import Propagate, Propagation
+from fedgeom.methods.xclp.coordinator import Propagate, Propagation
 from fedgeom.methods.xclp.core import is_labelled, mark_unlabelled
 from fedgeom.methods.xclp.model import XclpModel
 from fedgeom.methods.xclp.settings import XclpSettings
@@ -30,10 +30,11 @@ MANY_ROWS = 400
 
 @dataclass(frozen=True, kw_only=True)
 class XCLP(XclpSettings, Method):
-    """Sites compare their rows in secret, the coordinator builds a graph, and labels spread over it.
+    """For rows of which few have a label: labels spread to similar rows, also of other sites.
 
+    Sites compare their rows in secret, the coordinator builds a graph, and labels spread over it.
     A site's labels never leave it, and only it learns the labels of its own rows. The coordinator learns the
-    angles between all rows: see docs/xclp.md for what that reveals, and ``flip`` to blur it.
+    angles between all rows: see docs/xclp.md for what that reveals, and ``flip_probability`` to blur it.
     """
 
     name: ClassVar[str] = "xclp"
@@ -49,7 +50,7 @@ class XCLP(XclpSettings, Method):
     def suggested(cls, sites: Sequence[SiteData]) -> dict[str, Any]:
         """Comparing all pairs of many rows takes long: many go through anchors."""
         rows = sum(map(len, sites))
-        return {"graph": "anchors", "anchors": min(300, rows // 10)} if rows > MANY_ROWS else {}
+        return {"graph": "anchors", "n_anchors": min(300, rows // 10)} if rows > MANY_ROWS else {}
 
     def check_together(self, sites: Sequence[SiteData]) -> None:
         """Refuse sites whose tables do not fit together, before anything is sent."""
@@ -74,7 +75,7 @@ class XCLP(XclpSettings, Method):
         """Return the site with "" where the label is -1, None or NaN."""
         return mark_unlabelled(site)
 
-    def conduct(self, sites: Sites) -> XclpModel:
+    def conduct(self, sites: Coordinator) -> XclpModel:
         """Hold the conversation: join, compare, build the graph, spread labels, give each site its rows."""
         cohort = join(sites, self)
         model, figures = Propagation(self, cohort).spread(agree_on_names(cohort, self.classes))

@@ -110,7 +110,8 @@ class XclpModel(Model):
         Z = self.scores(X)
         if self.anchors is None:
             return shares(Z)
-        nobody, counts = np.full(len(Z), -1), np.asarray(self.counts)
+        nobody = np.full(len(Z), -1)
+        counts = np.asarray(self.counts)
         return shares(at_site(Z, nobody, setting_for(self.variant, None, None), counts, "none").scores)
 
     def predict(self, X: npt.ArrayLike) -> npt.NDArray[Any]:

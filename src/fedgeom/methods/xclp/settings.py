@@ -25,19 +25,19 @@ class XclpSettings(Settings):
     graph: Literal["pairs", "anchors"] = "pairs"
     """"pairs": all rows are compared, as published. "anchors": through shared cluster centres, which needs secure
     sums only, discloses less, is linear in the number of rows and yields a model for new rows."""
-    anchors: Annotated[int, Between(1, 100_000)] = 300
+    n_anchors: Annotated[int, Between(1, 100_000)] = 300
     """The number of anchors."""
-    rounds: Annotated[int, Between(1, 30)] = 10
+    n_rounds: Annotated[int, Between(1, 30)] = 10
     """The steps of clustering that find the anchors."""
     min_cell: Annotated[int, Between(1)] = 5
     """A cluster with fewer rows is never summed."""
-    code: Annotated[int, Between(1, 100)] = 3
+    n_nearest: Annotated[int, Between(1, 100)] = 3
     """On how many nearest anchors a row is written."""
-    bits: Annotated[int, Between(8, 65_528)] = 4096
+    hash_bits: Annotated[int, Between(8, 65_528)] = 4096
     """L: the length of the hashes, a multiple of 8."""
     variant: Literal["ours", "paper", "code"] = "ours"
     """How labels spread: "paper" is Algorithm 1 to the letter, "code" what its authors run, "ours" measured best."""
-    neighbours: Annotated[int, Between(1)] | None = None
+    n_neighbors: Annotated[int, Between(1)] | None = None
     """k: how many most similar rows each row is tied to. None: the variant's."""
     alpha: Annotated[float, Between(0, 1, open_low=True, open_high=True)] | None = None
     """α: how far labels spread. None: the variant's (the paper's 0.99 spreads too far when labels are few)."""
@@ -55,9 +55,9 @@ class XclpSettings(Settings):
     hidden_projection: bool = True
     """Whether the coordinator must not know the projection. False: it follows from the run's seed, so that the same
     seed gives the same labels; a hidden one is new every time."""
-    flip: Annotated[float, Between(0, 0.5, open_high=True)] = 0.0
+    flip_probability: Annotated[float, Between(0, 0.5, open_high=True)] = 0.0
     """The share of hash bits that sites turn over at random, to blur what the coordinator learns."""
-    groups: Annotated[int, Between(1, 10_000)] | None = None
+    n_groups: Annotated[int, Between(1, 10_000)] | None = None
     """Labels spread within each of so many groups of sites, drawn at random (Appendix B.1): with g groups there are g
     times fewer pairs to compare. Over pairs only. None: among all sites."""
     drawn_by: Literal["seed", "sites"] = "seed"
@@ -71,18 +71,20 @@ class XclpSettings(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.bits % 8:
-            raise InputError(f"bits={self.bits} given; wanted a multiple of 8 up to 65,528, such as 4096")
-        if self.groups is not None and self.graph == "anchors":
+        if self.hash_bits % 8:
             raise InputError(
-                f'groups={self.groups} with graph="anchors" given: through anchors there are no pairs to save; leave '
-                'groups away, or take graph="pairs"'
+                f"hash_bits={self.hash_bits} given; wanted a multiple of 8 up to 65,528, such as 4096"
+            )
+        if self.n_groups is not None and self.graph == "anchors":
+            raise InputError(
+                f'n_groups={self.n_groups} with graph="anchors" given: through anchors there are no pairs to '
+                'save; leave n_groups away, or take graph="pairs"'
             )
 
     @property
     def group_draw(self) -> GroupDraw | None:
         """How sites are drawn into groups; None: labels spread among all."""
-        return None if self.groups is None else GroupDraw(self.groups, self.drawn_by)
+        return None if self.n_groups is None else GroupDraw(self.n_groups, self.drawn_by)
 
     def shows_one_site(self) -> str:
         """Over pairs the coordinator sees distances between rows; through anchors, sums only."""
@@ -91,4 +93,4 @@ class XclpSettings(Settings):
     @property
     def setting(self) -> Setting:
         """How labels spread: the variant's setting, with what was given instead."""
-        return setting_for(self.variant, self.neighbours, self.alpha)
+        return setting_for(self.variant, self.n_neighbors, self.alpha)

@@ -22,13 +22,13 @@ from fedgeom.methods.xclp.core import (
     own_label_counts,
     without_labels,
 )
-from fedgeom.methods.xclp.distances import Comparing, ComparingMemory
+from fedgeom.methods.xclp.distances import RowComparison, RowComparisonMemory
 from fedgeom.methods.xclp.labels import LabelReader, LabelsMemory, XclpPart
-from fedgeom.methods.xclp.messages import Collect, CountClasses, Kept, Spread
+from fedgeom.methods.xclp.messages import Collect, CountClasses, ResultKept, Spread
 from fedgeom.methods.xclp.model import XclpModel
 from fedgeom.methods.xclp.settings import XclpSettings
 from fedgeom.protocols.fixed_point import from_fixed
-from fedgeom.protocols.model_delivery import HandedModel
+from fedgeom.protocols.model_delivery import DeliveredModel
 from fedgeom.protocols.names import LabelNames, NamesMemory
 from fedgeom.protocols.row_sums import RowSums, RowSumsMemory
 from fedgeom.protocols.site import Contribution, SecureMemory, SummingSite
@@ -37,13 +37,13 @@ ATTEMPTS = 3
 """How often the row sums may start anew because a site was lost."""
 
 
-class SpreadingMemory(msgspec.Struct, kw_only=True):
+class SpreadMemory(msgspec.Struct, kw_only=True):
     """What a site remembers of its contribution."""
 
     classes: tuple[str, ...] = ()
 
 
-class Spreading(XclpPart[SpreadingMemory]):
+class SpreadPart(XclpPart[SpreadMemory]):
     """Spreads the site's labels (lines 10 to 14)."""
 
     name: ClassVar[str] = "spreading"
@@ -67,7 +67,8 @@ class Spreading(XclpPart[SpreadingMemory]):
     def spread(self, ask: Spread) -> Contribution:
         """Spread this site's labels over all rows, and hide what comes of it."""
         self._names.check_agreed(ask.classes)
-        data, columns = self.site.table, ask.columns.numpy()
+        data = self.site.table
+        columns = ask.columns.numpy()
         if not np.isfinite(columns).all():
             raise ProtocolError("the influence columns are not all finite")
         height = check_layout(ask)
@@ -81,12 +82,12 @@ class Spreading(XclpPart[SpreadingMemory]):
             raise InputError("the influence columns do not fit this site's rows")
         Y = one_hot(label_numbers(data.y, ask.classes), len(ask.classes))[chosen]
         self.memory.classes = ask.classes
-        comparing: Comparing = self.site.comparing  # type: ignore[attr-defined]
+        comparing: RowComparison = self.site.comparing  # type: ignore[attr-defined]
         comparing.forget()
         return self.site.contribute(ask, columns.astype(np.float64) @ Y, own_rows=(begin, end))
 
     @answers(Collect)
-    def collect(self, ask: Collect) -> Kept:
+    def collect(self, ask: Collect) -> ResultKept:
         """Read this site's own rows of the sum."""
         row_sums: RowSums = self.site.row_sums  # type: ignore[attr-defined]
         reader: LabelReader = self.site.labels  # type: ignore[attr-defined]
@@ -94,7 +95,7 @@ class Spreading(XclpPart[SpreadingMemory]):
         block = row_sums.unmask(ask.of, ask.block.numpy())
         scores = from_fixed(block, fraction_bits=Spread.fraction_bits)
         reader.read(np.maximum(scores, 0.0), self.memory.classes, ask.reading)
-        return Kept()
+        return ResultKept()
 
 
 def check_layout(ask: Spread) -> int:
@@ -117,9 +118,9 @@ class XclpMemory(SecureMemory, kw_only=True):
     """What a site remembers, part by part."""
 
     names: NamesMemory = msgspec.field(default_factory=NamesMemory)
-    comparing: ComparingMemory = msgspec.field(default_factory=ComparingMemory)
+    comparing: RowComparisonMemory = msgspec.field(default_factory=RowComparisonMemory)
     row_sums: RowSumsMemory = msgspec.field(default_factory=RowSumsMemory)
-    spreading: SpreadingMemory = msgspec.field(default_factory=SpreadingMemory)
+    spreading: SpreadMemory = msgspec.field(default_factory=SpreadMemory)
     anchors: AnchorsMemory = msgspec.field(default_factory=AnchorsMemory)
     labels: LabelsMemory = msgspec.field(default_factory=LabelsMemory)
 
@@ -131,15 +132,15 @@ class XclpSite(SummingSite[XclpMemory]):
     takes_models: ClassVar[bool] = False
     parts: ClassVar[tuple[type[Part[Any]], ...]] = (
         LabelNames,
-        Comparing,
+        RowComparison,
         RowSums,
-        Spreading,
+        SpreadPart,
         Anchors,
         LabelReader,
     )
     labels: LabelReader
     names: LabelNames
-    handed: HandedModel[XclpModel]
+    handed: DeliveredModel[XclpModel]
 
     def check(self, settings: XclpSettings) -> None:
         """Refuse data that the method cannot use, naming the site."""
@@ -181,7 +182,8 @@ class XclpSite(SummingSite[XclpMemory]):
 
     def model_file(self) -> bytes:
         """Return what labels rows that come later: the joint model, or over pairs the site's own rows and scores."""
-        labels, joint = self.memory.labels, self.handed.model
+        labels = self.memory.labels
+        joint = self.handed.model
         if joint is not None:
             return joint.to_bytes()
         if labels.scores is None or labels.reading is None:

@@ -20,9 +20,9 @@ from fedgeom.federation.site import Site
 from fedgeom.methods.iterative.algorithm import Algorithm, Specimen
 from fedgeom.methods.iterative.settings import Round, TrainingRule
 from fedgeom.methods.iterative.site import set_aside
-from fedgeom.methods.iterative.training import STRIKES, Conversation, Group, Outcome
+from fedgeom.methods.iterative.training import STRIKES, Group, Outcome, TrainingLoop
 from fedgeom.methods.iterative.tree import State, Tree, to_wire
-from fedgeom.methods.xclp.conversation import Propagate, Propagation
+from fedgeom.methods.xclp.coordinator import Propagate, Propagation
 from fedgeom.methods.xclp.core import is_labelled, mark_unlabelled, own_label_counts
 from fedgeom.methods.xclp.settings import NothingToSpreadError
 from fedgeom.methods.xclp_training.settings import XclpTrainingSettings
@@ -31,7 +31,7 @@ from fedgeom.protocols.join.messages import MOST_ROUNDS as MOST_PLANNED
 from fedgeom.protocols.secure_sum.messages import blank_result
 
 
-class XclpTrainingConversation(Conversation):
+class XclpTrainingLoop(TrainingLoop):
     """One run of `XCLPTraining`."""
 
     rule: XclpTrainingSettings
@@ -45,14 +45,16 @@ class XclpTrainingConversation(Conversation):
     def spread(self, number: int, state: State) -> None:
         """Spread labels over the features of the sites that train in this round."""
         self.skip_to(number)
-        cohort, chosen = self.cohort, self.chosen(number)
+        cohort = self.cohort
+        chosen = self.chosen(number)
         group = Group(chosen, state.select(self.rule.gives))
         if not chosen or self._rests(group):
             return
         embed = Embed(round=number, given=to_wire(group.given), agreed=self.agreed.hash)
         told = self.sites.ask(embed, of=chosen, expect=Embedded)
         self._need(tuple(told), group)
-        everybody, cohort.left = cohort.left, tuple(sorted(told))
+        everybody = cohort.left
+        cohort.left = tuple(sorted(told))
         settings = self.rule.xclp
         assert settings is not None
         width = feature_width(self.rule, self.agreed.columns, len(self.agreed.classes), self.first)
@@ -63,7 +65,8 @@ class XclpTrainingConversation(Conversation):
         except NothingToSpreadError:  # nobody drawn has a label; sites go on with what they have
             self.sites.metrics.setdefault("labels spread", []).append({"round": number + 1, "labelled": 0})
         finally:
-            reached, cohort.left = cohort.left, everybody
+            reached = cohort.left
+            cohort.left = everybody
         if self.rule.masked and any(cohort.joined.keys[name].min_difference for name in chosen):
             self.strikes |= dict.fromkeys(set(chosen) - set(reached), STRIKES)  # as after a sum of models
 
@@ -90,24 +93,25 @@ DRAWN = "which sites are drawn, whether they have labels, and when patience ends
 
 @dataclass(frozen=True, kw_only=True)
 class XCLPTraining(XclpTrainingSettings, Algorithm):
-    """Federated training on rows of which few have a label (FedAvg+XCLP, Algorithm 2; Scott et al. 2024).
+    """For networks where few rows have a label: others get one from similar rows (Scott et al. 2024).
 
+    FedAvg+XCLP, Algorithm 2.
     Rows without a label have -1, None, NaN or "" in its place, as for `XCLP`. ``labels`` says where they get one:
     "xclp", or the baselines "site", "network" and "none". `published` is the paper's own setting.
     """
 
     name: ClassVar[str] = "xclp-training"
     site: ClassVar[type[Site[Any]]] = XclpTrainingSite
-    conversation: ClassVar[type[Conversation]] = XclpTrainingConversation
+    conversation: ClassVar[type[TrainingLoop]] = XclpTrainingLoop
 
     def __post_init__(self) -> None:
         super().__post_init__()
         planned = self.n_sums
         if planned > MOST_PLANNED:
             raise InputError(
-                f"{planned:,} secure sums follow from rounds={self.rounds}, every={self.every} and the steps of the "
-                f"propagation; wanted at most {MOST_PLANNED:,}: let labels spread in fewer rounds (every=…), in fewer "
-                "steps, or train for fewer rounds"
+                f"{planned:,} secure sums follow from n_rounds={self.n_rounds}, relabel_every={self.relabel_every} "
+                f"and the steps of the propagation; wanted at most {MOST_PLANNED:,}: let labels spread in fewer rounds "
+                "(a larger relabel_every), in fewer steps, or train for fewer rounds"
             )
 
     def plan_rounds(self, shape: Shape, state: Specimen) -> Plan:
@@ -117,8 +121,8 @@ class XCLPTraining(XclpTrainingSettings, Algorithm):
         spreading = self._plan_spreading(shape)
         drawn = shape.known and self.count_drawn(shape.n_sites) < shape.n_sites
         bound = DRAWN if drawn or self.patience is not None else ""
-        starts = [number for number in range(self.rounds) if drawn or self.spreads_in(number)]
-        for first, end in itertools.pairwise(sorted({0, *starts, self.rounds})):
+        starts = [number for number in range(self.n_rounds) if drawn or self.spreads_in(number)]
+        for first, end in itertools.pairwise(sorted({0, *starts, self.n_rounds})):
             sites = self.drawn(shape.sites, shape.seed, first) if drawn else None
             if spreading is not None and self.spreads_in(first):
                 embed = Embed(round=first, given=state.given, agreed=bytes(32))
@@ -143,7 +147,7 @@ class XCLPTraining(XclpTrainingSettings, Algorithm):
     def _labelled(self, table: SiteData, seed: int) -> int:
         """Return how many rows of a site have a label that spreads: those that watch the loss have none."""
         count = int(np.sum(is_labelled(table.y)))
-        return count - int(set_aside(count, self.validation, seed, table.name).sum())
+        return count - int(set_aside(count, self.validation_fraction, seed, table.name).sum())
 
     def sums_in(self, round: int) -> int:
         """Return how many of the planned sums belong to a round: those of the propagation and of the models."""
@@ -163,16 +167,16 @@ class XCLPTraining(XclpTrainingSettings, Algorithm):
     def published(cls, **changes: Any) -> XCLPTraining:
         """Return the paper's setting (Appendix A.2), with Algorithm 1 over pairs and 500 rounds, of its 1,500."""
         paper: dict[str, Any] = {
-            "rounds": 500,
+            "n_rounds": 500,
             "epochs": 5,
-            "batch": 100,
-            "rate": 0.1,
+            "batch_size": 100,
+            "learning_rate": 0.1,
             "schedule": "cosine",
             "network": "convnet",
             "shape": (3, 32, 32),
             "optimizer": {"name": "sgd", "weight_decay": 2e-4},
             "augmentation": "crops",
-            "share": 0.05,
+            "participation": 0.05,
             "labels": {"name": "xclp", "graph": "pairs", "variant": "paper", "confidence": "entropy"},
         }
         return cls(**(paper | changes))
@@ -186,7 +190,8 @@ class XCLPTraining(XclpTrainingSettings, Algorithm):
 
     def advise(self, sites: Sequence[SiteData], policy: Policy, seed: int = 0) -> list[Finding]:
         """Warn also of sites that are said to have labels and have none, or are not there: shares are drawn by that."""
-        found, known = super().advise(sites, policy, seed), {site.name: own_label_counts(site.y) for site in sites}
+        found = super().advise(sites, policy, seed)
+        known = {site.name: own_label_counts(site.y) for site in sites}
         strange = [name for name in self.labelled_sites if not known.get(name)]
         if strange:
             what = f"labelled_sites names {', '.join(map(repr, strange[:8]))}: no sites of this run with labels"

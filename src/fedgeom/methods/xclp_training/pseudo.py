@@ -97,7 +97,7 @@ class FromOwnGraph(PseudoLabels):
 
     variant: Literal["ours", "paper", "code"] = "ours"
     """How labels spread, as in `XCLP`."""
-    neighbours: Annotated[int, Between(1)] | None = None
+    n_neighbors: Annotated[int, Between(1)] | None = None
     """k. None: the variant's."""
     alpha: Annotated[float, Between(0, 1, open_low=True, open_high=True)] | None = None
     """α. None: the variant's."""
@@ -108,8 +108,9 @@ class FromOwnGraph(PseudoLabels):
         from fedgeom.geometry.graphs.knn import knn_graph, normalise
         from fedgeom.geometry.graphs.propagation import propagate
 
-        setting = setting_for(self.variant, self.neighbours, self.alpha)
-        V, Y = unit_rows(np.asarray(task.features(model), np.float64)), one_hot(known, task.classes)
+        setting = setting_for(self.variant, self.n_neighbors, self.alpha)
+        V = unit_rows(np.asarray(task.features(model), np.float64))
+        Y = one_hot(known, task.classes)
         if not Y.any():
             return Pseudo(np.full(len(V), -1), np.zeros(len(V)))
         tiles = (
@@ -132,19 +133,19 @@ class FromXCLP(PseudoLabels):
     graph: Literal["pairs", "anchors"] = "anchors"
     """"anchors": through shared cluster centres, by secure sums only. "pairs": all rows are compared, as published; in
     every round the coordinator then learns the angles between all rows' features."""
-    anchors: Annotated[int, Between(1, 100_000)] = 100
+    n_anchors: Annotated[int, Between(1, 100_000)] = 100
     """The number of anchors."""
     steps: Annotated[int, Between(1, 30)] = 3
     """The steps of clustering that find the anchors, in every round anew."""
     min_cell: Annotated[int, Between(1)] = 5
     """A cluster with fewer rows is never summed."""
-    code: Annotated[int, Between(1, 100)] = 3
+    n_nearest: Annotated[int, Between(1, 100)] = 3
     """On how many nearest anchors a row is written."""
-    bits: Annotated[int, Between(8, 65_528)] = 4096
+    hash_bits: Annotated[int, Between(8, 65_528)] = 4096
     """L: the length of the hashes, a multiple of 8."""
     variant: Literal["ours", "paper", "code"] = "ours"
     """How labels spread, as in `XCLP`."""
-    neighbours: Annotated[int, Between(1)] | None = None
+    n_neighbors: Annotated[int, Between(1)] | None = None
     """k. None: the variant's."""
     alpha: Annotated[float, Between(0, 1, open_low=True, open_high=True)] | None = None
     """α. None: the variant's."""
@@ -157,7 +158,7 @@ class FromXCLP(PseudoLabels):
     """How distances are computed in secret."""
     hidden_projection: bool = True
     """Whether the coordinator must not know the projection; it is the same in all rounds of a run."""
-    flip: Annotated[float, Between(0, 0.5, open_high=True)] = 0.0
+    flip_probability: Annotated[float, Between(0, 0.5, open_high=True)] = 0.0
     """The share of hash bits that sites turn over: always the same bits of a row, or rounds would average them away."""
     hide_labelled: bool = False
     """Whether sites hide which of their rows are labelled."""
@@ -165,7 +166,7 @@ class FromXCLP(PseudoLabels):
     def settings(self, classes: tuple[str, ...] | None, min_sites: int) -> XclpSettings:
         """Return the settings of one propagation."""
         given: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
-        given["rounds"] = given.pop("steps")
+        given["n_rounds"] = given.pop("steps")
         return XclpSettings(**given, classes=classes, min_sites=min_sites)
 
 

@@ -17,7 +17,7 @@ from fedgeom.methods.iterative.algorithms.averaging import FedAvg
 from fedgeom.methods.iterative.settings import MOST_ROUNDS, Round, TrainingRule
 from fedgeom.methods.iterative.site import TrainingSite
 from fedgeom.methods.iterative.task import Task
-from fedgeom.methods.iterative.training import Conversation
+from fedgeom.methods.iterative.training import TrainingLoop
 from fedgeom.methods.iterative.tree import State, Tree
 from fedgeom.methods.xclp.settings import XclpSettings
 from fedgeom.methods.xclp_training.pseudo import FromXCLP, PseudoLabels
@@ -25,14 +25,14 @@ from fedgeom.methods.xclp_training.pseudo import FromXCLP, PseudoLabels
 COMMON = tuple(field.name for field in fields(TrainingRule))
 """The settings that all algorithms share: they are those of the run."""
 ELSEWHERE = ("privacy",)
-"""Settings of some algorithms that are promises about a whole run, which an engine cannot give."""
+"""Settings of some algorithms that are promises about a whole run: no algorithm inside another method can give them."""
 
 
 @dataclass(frozen=True)
-class Engine(Choice):
+class InnerAlgorithm(Choice):
     """An algorithm by its name, with its own settings: "fedavg", {"name": "fedprox", "mu": 0.1}, FedProx(mu=0.1)."""
 
-    kind: ClassVar[str] = "engine"
+    kind: ClassVar[str] = "algorithm"
     wanted: ClassVar[str] = 'an algorithm: "fedavg", "fedprox", {name="fedprox", mu=0.1}'
 
     algorithm: str = FedAvg.name
@@ -45,7 +45,7 @@ class Engine(Choice):
 
     @classmethod
     def read(cls, value: Any, setting: str) -> Self:
-        """Return an engine from an algorithm, its class, its name, or a table with its name and settings."""
+        """Return the choice from an algorithm, its class, its name, or a table with its name and settings."""
         if isinstance(value, cls):
             return value
         if isinstance(value, type) and issubclass(value, Algorithm):
@@ -78,23 +78,25 @@ class Engine(Choice):
     @staticmethod
     def _own(rule: Algorithm) -> dict[str, Any]:
         """Return an algorithm as a table; what the run settles must be as nothing was said."""
-        plain, usual = rule.terms(), type(rule)().terms()
+        plain = rule.terms()
+        usual = type(rule)().terms()
         moved = [name for name in COMMON if plain[name] != usual[name]]
         if moved:
             raise InputError(
-                f"engine: {moved[0]} is a setting of the run; give it to XCLPTraining, not its engine"
+                f"algorithm: {moved[0]} is a setting of the run; give it to XCLPTraining, not to its algorithm"
             )
         run = {*COMMON, *(field.name for field in fields(Method))}
         return {"name": rule.name} | {name: value for name, value in plain.items() if name not in run}
 
     def plain(self) -> str | dict[str, Any]:
-        """Return the engine as it travels."""
+        """Return the algorithm as it travels."""
         return {"name": self.algorithm, **dict(self.own)} if self.own else self.algorithm
 
     def rule(self, settings: TrainingRule) -> Algorithm:
         """Return the algorithm with the settings of the run: those that say something, and its own for the others."""
-        found: type[Algorithm] = METHODS.find(self.algorithm, what="engine")
-        terms, usual = settings.terms(), TrainingRule().terms()
+        found: type[Algorithm] = METHODS.find(self.algorithm, what="algorithm")
+        terms = settings.terms()
+        usual = TrainingRule().terms()
         said = {name: getattr(settings, name) for name in COMMON if terms[name] != usual[name]}
         return found(**said, **dict(self.own))
 
@@ -102,14 +104,15 @@ class Engine(Choice):
 def _fits(found: Any) -> bool:
     """Say whether a method is an algorithm without questions of its own that sends what sites trained."""
     algorithm = isinstance(found, type) and issubclass(found, Algorithm)
-    return algorithm and found.site is TrainingSite and found.conversation is Conversation and bool(found.sends)
+    return algorithm and found.site is TrainingSite and found.conversation is TrainingLoop and bool(found.sends)
 
 
 if TYPE_CHECKING:
-    EngineOrName = str | Engine | Algorithm | type[Algorithm] | dict[str, Any]
+    AlgorithmOrName = str | InnerAlgorithm | Algorithm | type[Algorithm] | dict[str, Any]
     LabelsOrName = str | PseudoLabels | dict[str, Any]
 else:  # choices are read from names and tables
-    EngineOrName, LabelsOrName = Engine, PseudoLabels
+    AlgorithmOrName = InnerAlgorithm
+    LabelsOrName = PseudoLabels
 
 BRANCHES = ("sends", "gives", "sends_changes", "predicts_jointly", "needs_steps", "sums_rows_up")
 
@@ -122,17 +125,17 @@ class XclpTrainingSettings(TrainingRule):
 
     may_rest: ClassVar[bool] = True
 
-    engine: EngineOrName = "fedavg"
+    algorithm: AlgorithmOrName = "fedavg"
     """The algorithm that trains: any of the table by its name, or a table of its name and own settings."""
     labels: LabelsOrName = "xclp"
     """Where pseudo-labels come from: "xclp" (FromXCLP(…)), "site" (each site's own graph), "network" (the joint model's
     predictions), "none" (labelled rows only)."""
-    every: Annotated[int, Between(1, MOST_ROUNDS)] = 1
+    relabel_every: Annotated[int, Between(1, MOST_ROUNDS)] = 1
     """Labels spread anew in every so many rounds; in between sites keep those they have."""
-    warm: Annotated[int, Between(0, MOST_ROUNDS)] | None = None
+    warmup_rounds: Annotated[int, Between(0, MOST_ROUNDS)] | None = None
     """The first rounds train on labelled rows only, as features of an untrained network say little. None: a third of
     the rounds."""
-    halves: bool = True
+    half_labelled: bool = True
     """Whether one half of each batch has labels of its own and the other half pseudo-labels, as published."""
     labelled_sites: tuple[str, ...] = ()
     """The sites that are known to have labels. Where a share of the sites is drawn, as large a share of these is."""
@@ -141,16 +144,17 @@ class XclpTrainingSettings(TrainingRule):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        engine: Any = self.engine
-        rule = engine.rule(self)
+        chosen: Any = self.algorithm
+        rule = chosen.rule(self)
         object.__setattr__(self, "_rule", rule)
         for name in COMMON:  # what the algorithm settles for itself, such as its head and loss
             object.__setattr__(self, name, getattr(rule, name))
         for name in BRANCHES:
             object.__setattr__(self, name, getattr(rule, name))
-        if self.first_spread >= self.rounds:
+        if self.first_spread >= self.n_rounds:
             raise InputError(
-                f"warm={self.warm} of rounds={self.rounds} given; wanted fewer, or labels never spread"
+                f"warmup_rounds={self.warmup_rounds} of n_rounds={self.n_rounds} given; wanted fewer, or labels never "
+                "spread"
             )
 
     @property
@@ -173,11 +177,11 @@ class XclpTrainingSettings(TrainingRule):
     @property
     def first_spread(self) -> int:
         """The first round, from 0, that trains on pseudo-labels."""
-        return self.rounds // 3 if self.warm is None else self.warm
+        return self.n_rounds // 3 if self.warmup_rounds is None else self.warmup_rounds
 
     def labels_in(self, round: int) -> bool:
         """Whether sites get pseudo-labels before they train in this round."""
-        return self.first_spread <= round < self.rounds and (round - self.first_spread) % self.every == 0
+        return self.first_spread <= round < self.n_rounds and (round - self.first_spread) % self.relabel_every == 0
 
     def spreads_in(self, round: int) -> bool:
         """Whether labels spread over all sites of this round."""
@@ -222,7 +226,8 @@ class XclpTrainingSettings(TrainingRule):
         """Train; without rows to train on, send what counts for nothing and changes nothing."""
         if self.trains(task):
             return self.rule.local(task, given, own)
-        blank, start = Tree(self.sent_like(self.shared(task.first))), given["model"]
+        blank = Tree(self.sent_like(self.shared(task.first)))
+        start = given["model"]
         return blank | {"model": 0.0 * start if self.sends_changes else start}
 
     def start(self, model: Tree) -> State:

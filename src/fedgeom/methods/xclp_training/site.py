@@ -23,14 +23,14 @@ from fedgeom.methods.iterative.site import LAST, TrainingMemory, TrainingSite, g
 from fedgeom.methods.iterative.task import Task
 from fedgeom.methods.iterative.training import Figures
 from fedgeom.methods.iterative.tree import State, Tree, from_wire
-from fedgeom.methods.xclp.anchors import Anchors, AnchorsMemory, CountCells, SumCells, SumCodes, SumRows
+from fedgeom.methods.xclp.anchors import Anchors, AnchorsMemory, CountCells, SumAnchorCells, SumCodes, SumUnitRows
 from fedgeom.methods.xclp.core import check_sparse_labels, label_numbers, own_label_counts, without_labels
-from fedgeom.methods.xclp.distances import Comparing, ComparingMemory
+from fedgeom.methods.xclp.distances import RowComparison, RowComparisonMemory
 from fedgeom.methods.xclp.labels import LabelReader, LabelsMemory
 from fedgeom.methods.xclp.messages import CountClasses, CountLabels, Spread
 from fedgeom.methods.xclp.model import XclpModel
 from fedgeom.methods.xclp.settings import XclpSettings
-from fedgeom.methods.xclp.site import Spreading, SpreadingMemory
+from fedgeom.methods.xclp.site import SpreadMemory, SpreadPart
 from fedgeom.methods.xclp_training.pseudo import Pseudo, capped
 from fedgeom.methods.xclp_training.settings import XclpTrainingSettings
 from fedgeom.protocols.model_delivery import read_model
@@ -54,11 +54,13 @@ class HalvedEffort(Effort):
 
     def _halves(self, rows: int) -> tuple[Rows, Rows, int] | None:
         """Return the labelled rows, the others, and how many of each are in a step; None where nothing is halved."""
-        mask, batch = self.labelled, self.batch
+        mask = self.labelled
+        batch = self.batch_size
         usual = mask is None or batch is None or self.only is not None or self.sampling != "shuffled"
         if usual or mask is None or batch is None or len(mask) != rows:  # a part of the rows is a task of its own
             return None
-        known, others = np.flatnonzero(mask), np.flatnonzero(~mask)
+        known = np.flatnonzero(mask)
+        others = np.flatnonzero(~mask)
         half = min(max(batch // 2, 1), len(known), len(others))
         return None if not half or 2 * half < self.least else (known, others, half)
 
@@ -74,7 +76,8 @@ class HalvedEffort(Effort):
             yield from super().batches(rows, rng, labels)
             return
         known, others, half = halves
-        per_epoch, waiting = self.per_epoch(rows), np.empty(0, np.int64)
+        per_epoch = self.per_epoch(rows)
+        waiting = np.empty(0, np.int64)
         for at in range(self.count(rows)):
             place = at % per_epoch
             if place == 0:
@@ -82,7 +85,8 @@ class HalvedEffort(Effort):
             end = len(others) if place == per_epoch - 1 else (place + 1) * half
             if len(waiting) < half:
                 waiting = np.concatenate([waiting, rng.permutation(known)])
-            first, waiting = waiting[:half], waiting[half:]
+            first = waiting[:half]
+            waiting = waiting[half:]
             yield np.concatenate([first, order[place * half : end]])
 
 
@@ -110,11 +114,11 @@ def hash_given(given: Leaves) -> bytes:
     return fingerprint(b"given", msgspec.msgpack.encode(given, order="sorted"))
 
 
-SPREADING = (SumRows, CountCells, SumCells, SumCodes, CountClasses, Spread, CountLabels)
+SPREADING = (SumUnitRows, CountCells, SumAnchorCells, SumCodes, CountClasses, Spread, CountLabels)
 """The sums of a propagation."""
 
 
-class UnderWay(msgspec.Struct, kw_only=True):
+class CurrentPropagation(msgspec.Struct, kw_only=True):
     """The propagation that is under way, or was the last: its round and its model."""
 
     round: int = -1
@@ -126,10 +130,10 @@ class UnderWay(msgspec.Struct, kw_only=True):
 class XclpTrainingMemory(TrainingMemory, kw_only=True):
     """What a site remembers, part by part."""
 
-    under_way: UnderWay = msgspec.field(default_factory=UnderWay)
-    comparing: ComparingMemory = msgspec.field(default_factory=ComparingMemory)
+    under_way: CurrentPropagation = msgspec.field(default_factory=CurrentPropagation)
+    comparing: RowComparisonMemory = msgspec.field(default_factory=RowComparisonMemory)
     row_sums: RowSumsMemory = msgspec.field(default_factory=RowSumsMemory)
-    spreading: SpreadingMemory = msgspec.field(default_factory=SpreadingMemory)
+    spreading: SpreadMemory = msgspec.field(default_factory=SpreadMemory)
     anchors: AnchorsMemory = msgspec.field(default_factory=AnchorsMemory)
     labels: LabelsMemory = msgspec.field(default_factory=LabelsMemory)
     codes: Array | None = None
@@ -143,7 +147,7 @@ class XclpTrainingSite(TrainingSite):
 
     memory_type: ClassVar[type[Memory]] = XclpTrainingMemory
     memory: XclpTrainingMemory
-    parts: ClassVar[tuple[type[Part[Any]], ...]] = (Comparing, RowSums, Spreading, Anchors, LabelReader)
+    parts: ClassVar[tuple[type[Part[Any]], ...]] = (RowComparison, RowSums, SpreadPart, Anchors, LabelReader)
     labels: LabelReader
 
     def check(self, settings: Any) -> None:
@@ -218,7 +222,9 @@ class XclpTrainingSite(TrainingSite):
     @answers(Embed)
     def embed(self, ask: Embed) -> Embedded:
         """Take the model of a round; what is left of the last propagation is forgotten."""
-        rule, memory, joined = self.semi, self.memory, self.joining.memory
+        rule = self.semi
+        memory = self.memory
+        joined = self.joining.memory
         self.agreement.check_agreed(ask.agreed)
         if not rule.spreads_in(ask.round):
             raise ProtocolError(f"by the terms no labels spread in round {ask.round + 1}")
@@ -230,8 +236,12 @@ class XclpTrainingSite(TrainingSite):
         if ask.round == memory.under_way.round:  # the same question again: another one is refused
             return Embedded()
         self._model(ask.given)  # refuses what does not fit
-        memory.under_way = UnderWay(round=ask.round, stamp=ask.stamp(), given=ask.given)
-        memory.comparing, memory.row_sums, memory.spreading = ComparingMemory(), RowSumsMemory(), SpreadingMemory()
+        memory.under_way = CurrentPropagation(round=ask.round, stamp=ask.stamp(), given=ask.given)
+        memory.comparing, memory.row_sums, memory.spreading = (
+            RowComparisonMemory(),
+            RowSumsMemory(),
+            SpreadMemory(),
+        )
         memory.anchors, memory.labels = AnchorsMemory(), LabelsMemory()
         return Embedded()
 
@@ -241,10 +251,13 @@ class XclpTrainingSite(TrainingSite):
         return task, self.rule.whole(task, self.given_state(given, task)["model"], from_wire(self.memory.own))
 
     def _all_rows(self) -> Task:
-        rule, classes, learner = self.semi, self.memory.agreement.classes, self.rule.build_learner()
+        rule = self.semi
+        classes = self.memory.agreement.classes
+        learner = self.rule.build_learner()
         X = self.features(self.agreement.scaled(learner.dtype))
         first = learner.start(X.shape[1], len(classes), np.random.default_rng([self.seed % 2**63, 0]))
-        y, rng = np.zeros(len(X), np.int64), generator(self.seed, LAST, self.name)
+        y = np.zeros(len(X), np.int64)
+        rng = generator(self.seed, LAST, self.name)
         return Task(learner, X, y, rule.effort(), rng, len(classes), Tree(first), rule.loss_of_rows)
 
     def _features(self, task: Task, model: Tree) -> Floats:
@@ -264,12 +277,14 @@ class XclpTrainingSite(TrainingSite):
         """Mark the rows that watch the loss: some of those with a label, whose labels then spread nowhere."""
         labelled = np.flatnonzero(without_labels(self.data.y, self.memory.names.rare) != "")
         aside = np.zeros(len(self.data), bool)
-        aside[labelled[set_aside(len(labelled), self.rule.validation, self.seed, self.name)]] = True
+        aside[labelled[set_aside(len(labelled), self.rule.validation_fraction, self.seed, self.name)]] = True
         return aside
 
     def train(self, asked: bytes, round: int, given: Leaves, rate: float) -> tuple[State, float, Figures]:
         """Label the rows, where the site does that by itself, and train."""
-        under_way, rule, memory = self.memory.under_way, self.semi, self.memory
+        under_way = self.memory.under_way
+        rule = self.semi
+        memory = self.memory
         if under_way.round == round and hash_given(under_way.given) != hash_given(given):
             raise ProtocolError("the model to train is not the one whose features were compared in this round")
         if rule.labels_in(round) and not rule.source.jointly and not (rule.source.lasting and memory.codes):
@@ -281,11 +296,14 @@ class XclpTrainingSite(TrainingSite):
 
     def pseudo(self) -> Pseudo:
         """Return the pseudo-labels that the site has."""
-        memory, blank = self.memory, Pseudo(np.full(len(self.data), -1), np.zeros(len(self.data)))
+        memory = self.memory
+        blank = Pseudo(np.full(len(self.data), -1), np.zeros(len(self.data)))
         if not self.semi.source.jointly:
-            codes, weights = memory.codes, memory.weights
+            codes = memory.codes
+            weights = memory.weights
         else:
-            codes, weights = memory.labels.labels, memory.labels.confidences
+            codes = memory.labels.labels
+            weights = memory.labels.confidences
         if codes is None or weights is None:
             return blank
         labels = codes.numpy()
@@ -298,14 +316,17 @@ class XclpTrainingSite(TrainingSite):
 
     def task(self, round: int, rate: float, rows: npt.NDArray[np.bool_] | None = None) -> Task:
         """Return the rows with a label, which count 1, and after the warm start those with a pseudo-label."""
-        rule, task, known = self.semi, self._all_rows(), self.known()
+        rule = self.semi
+        task = self._all_rows()
+        known = self.known()
         inside = np.ones(len(known), bool) if rows is None else rows
-        found, own = self.pseudo(), known >= 0
+        found = self.pseudo()
+        own = known >= 0
         likely = (found.codes >= 0) & ~own & (found.weights > 0) & (round >= rule.first_spread)
         use = inside & (own | likely)
         weights = np.where(own, 1.0, np.where(likely, found.weights, 0.0))[use]
-        effort = rule.effort(rate, 1 if round == LAST else self.policy.min_batch)
-        if rule.halves:
+        effort = rule.effort(rate, 1 if round == LAST else self.policy.min_batch_size)
+        if rule.half_labelled:
             effort = HalvedEffort(**vars(effort) | {"labelled": own[use]})
         return replace(
             task,

@@ -31,23 +31,23 @@ import numpy as np
 import numpy.typing as npt
 
 from fedgeom.arrays import Words
-from fedgeom.crypto.bfv import DEGREE, PLAIN_BITS, Helper, Owner, primes_for
+from fedgeom.crypto.bfv import DEGREE, PLAIN_BITS, Helper, KeyHolder, primes_for
 from fedgeom.errors import ProtocolError
 from fedgeom.memo import memoize
-from fedgeom.protocols.hamming.bits import LIMB, Letter, PackedBits, Share, Step, letter_size, read, write
+from fedgeom.protocols.hamming.bits import LIMB, PackedBits, PairMessage, PairTurn, Share, letter_size, read, write
 
 PER_WORD = PLAIN_BITS // LIMB
 """How many of the asker's points share a coefficient."""
 
 
-class Ciphertexts(Letter, frozen=True, tag="bfv.ciphertexts"):
+class BfvCiphertexts(PairMessage, frozen=True, tag="bfv.ciphertexts"):
     """The asker's public key and encrypted bits."""
 
     public: bytes
     numbers: bytes
 
 
-class Answers(Letter, frozen=True, tag="bfv.answers"):
+class BfvAnswers(PairMessage, frozen=True, tag="bfv.answers"):
     """Closed sums of products: c0 at the places of inner products, and all of c1."""
 
     first: bytes
@@ -55,7 +55,7 @@ class Answers(Letter, frozen=True, tag="bfv.answers"):
 
 
 @dataclass(frozen=True)
-class Layout:
+class BitLayout:
     """Where bits sit in polynomials; both sites compute the same from the sizes."""
 
     words: int
@@ -93,7 +93,8 @@ class Layout:
     @property
     def cost(self) -> float:
         """Bytes sent, and 2 kB for each product or transform (a second is as bad as 8 MB)."""
-        ciphers, answers = self.row_groups * self.pieces, self.row_groups * self.column_groups
+        ciphers = self.row_groups * self.pieces
+        answers = self.row_groups * self.column_groups
         sent = 8 * (2 * self.primes * DEGREE * ciphers + (DEGREE + self.rows * self.columns) * answers)
         return sent + 1000 * self.primes * self.column_groups * (ciphers + self.pieces)
 
@@ -103,7 +104,7 @@ class Layout:
 
 
 @memoize(256)
-def layout(asker: int, helper: int, length: int) -> Layout:
+def layout(asker: int, helper: int, length: int) -> BitLayout:
     """Choose the cheapest layout for the numbers of points and bits."""
     words = -(-asker // PER_WORD)
 
@@ -112,14 +113,14 @@ def layout(asker: int, helper: int, length: int) -> Layout:
         return {-(-count // -(-count // size)) for size in range(1, min(count, most) + 1)}
 
     options = [
-        Layout(words, helper, length, rows, columns)
+        BitLayout(words, helper, length, rows, columns)
         for rows in sizes(words, 256)
         for columns in sizes(helper, min(DEGREE // rows, 32))
     ]
     return min(options, key=lambda option: option.cost)
 
 
-def _ciphertext_polynomials(plan: Layout, bits: PackedBits) -> Words:
+def _ciphertext_polynomials(plan: BitLayout, bits: PackedBits) -> Words:
     """Return A(x) for each row group and piece, (row_groups, pieces, coefficients)."""
     total = plan.row_groups * plan.rows
     padded = np.zeros((total * PER_WORD, plan.pieces * plan.depth), np.uint64)
@@ -131,7 +132,7 @@ def _ciphertext_polynomials(plan: Layout, bits: PackedBits) -> Words:
     return spread.reshape(plan.row_groups, plan.pieces, -1)
 
 
-def _plain_polynomials(plan: Layout, bits: PackedBits) -> Words:
+def _plain_polynomials(plan: BitLayout, bits: PackedBits) -> Words:
     """Return V(x) for each column group and piece, (column_groups, pieces, coefficients)."""
     total = plan.column_groups * plan.columns
     signs = np.zeros((total, plan.pieces * plan.depth), np.uint64)
@@ -140,7 +141,7 @@ def _plain_polynomials(plan: Layout, bits: PackedBits) -> Words:
     return shaped.transpose(0, 2, 1, 3).reshape(plan.column_groups, plan.pieces, -1)
 
 
-def _share(plan: Layout, found: Words, askers: int) -> Share:
+def _share(plan: BitLayout, found: Words, askers: int) -> Share:
     """Cut words, (row_groups, column_groups, rows, columns), to shares, (asker's points, helper's points)."""
     table = found.transpose(0, 2, 1, 3).reshape(plan.row_groups * plan.rows, -1)[:, : plan.points]
     shifts = LIMB * np.arange(PER_WORD, dtype=np.uint64)
@@ -158,32 +159,34 @@ class PackedLattice:
     def sizes(self, asker: int, helper: int, length: int) -> tuple[int, ...]:
         """Return how many bytes each letter has."""
         plan = layout(asker, helper, length)
-        ciphers, answers = plan.row_groups * plan.pieces, plan.row_groups * plan.column_groups
+        ciphers = plan.row_groups * plan.pieces
+        answers = plan.row_groups * plan.column_groups
         public = 16 * (plan.primes + 1) * DEGREE
-        first = letter_size(Ciphertexts, public=public, numbers=16 * plan.primes * DEGREE * ciphers)
+        first = letter_size(BfvCiphertexts, public=public, numbers=16 * plan.primes * DEGREE * ciphers)
         places = 8 * plan.rows * plan.columns * answers
-        return first, letter_size(Answers, first=places, second=8 * DEGREE * answers)
+        return first, letter_size(BfvAnswers, first=places, second=8 * DEGREE * answers)
 
-    def begin(self, mine: PackedBits, theirs: int) -> Step:
+    def begin(self, mine: PackedBits, theirs: int) -> PairTurn:
         """Send a public key and all bits, encrypted (asker)."""
         plan = layout(len(mine), theirs, mine.length)
-        owner = Owner(primes=plan.primes)
+        owner = KeyHolder(primes=plan.primes)
         polynomials = _ciphertext_polynomials(plan, mine)
         numbers = b"".join(
             owner.encrypt(polynomial).astype("<u8").tobytes()
             for polynomial in polynomials.reshape(-1, polynomials.shape[-1])
         )
         public = owner.public().astype("<u8").tobytes()
-        return Step(owner.secret, write(Ciphertexts(public, numbers)), None)
+        return PairTurn(owner.secret, write(BfvCiphertexts(public, numbers)), None)
 
-    def step_b(self, mine: PackedBits, theirs: int, state: bytes | None, letter: bytes) -> Step:
+    def step_b(self, mine: PackedBits, theirs: int, state: bytes | None, letter: bytes) -> PairTurn:
         """Multiply, add up and close (helper)."""
         if state is not None:
             raise ProtocolError("the helper's only turn is over")
         plan = layout(theirs, len(mine), mine.length)
         ciphers = plan.row_groups * plan.pieces
-        key, cipher = (2, plan.primes + 1, DEGREE), (2, plan.primes, DEGREE)
-        got = read(letter, Ciphertexts, public=8 * math.prod(key), numbers=8 * math.prod(cipher) * ciphers)
+        key = (2, plan.primes + 1, DEGREE)
+        cipher = (2, plan.primes, DEGREE)
+        got = read(letter, BfvCiphertexts, public=8 * math.prod(key), numbers=8 * math.prod(cipher) * ciphers)
         helper = Helper(_words(got.public).reshape(key))
         numbers = _words(got.numbers).reshape(plan.row_groups, plan.pieces, *cipher)
         factors = [[helper.factor(piece) for piece in group] for group in numbers]
@@ -191,34 +194,37 @@ class PackedLattice:
         shape = (plan.row_groups, plan.column_groups, plan.rows * plan.columns)
         masks = np.frombuffer(secrets.token_bytes(8 * int(np.prod(shape))), np.uint64).reshape(shape)
         masks = masks & np.uint64(2**PLAIN_BITS - 1)
-        first, second = np.empty(shape, "<u8"), np.empty((*shape[:2], DEGREE), "<u8")
+        first = np.empty(shape, "<u8")
+        second = np.empty((*shape[:2], DEGREE), "<u8")
         for column, polynomials in enumerate(_plain_polynomials(plan, mine)):
             plains = [helper.plain_factor(polynomial) for polynomial in polynomials]
             for row, group in enumerate(factors):
                 total = helper.sum_of_products(group, plains)
                 at = row, column
                 first[at], second[at] = helper.close(total, places, masks[at])
-        answers = Answers(first.tobytes(), second.tobytes())
-        return Step(None, write(answers), _helper_share(plan, masks, mine.weights(), theirs))
+        answers = BfvAnswers(first.tobytes(), second.tobytes())
+        return PairTurn(None, write(answers), _helper_share(plan, masks, mine.weights(), theirs))
 
-    def step_a(self, mine: PackedBits, theirs: int, state: bytes, letter: bytes) -> Step:
+    def step_a(self, mine: PackedBits, theirs: int, state: bytes, letter: bytes) -> PairTurn:
         """Decrypt the masked inner products (asker)."""
         plan = layout(len(mine), theirs, mine.length)
         shape = (plan.row_groups, plan.column_groups, plan.rows * plan.columns)
         count = int(np.prod(shape[:2]))
-        got = read(letter, Answers, first=8 * int(np.prod(shape)), second=8 * DEGREE * count)
-        owner, places = Owner(state, plan.primes), plan.places()
-        first, second = _words(got.first).reshape(count, -1), _words(got.second).reshape(count, -1)
+        got = read(letter, BfvAnswers, first=8 * int(np.prod(shape)), second=8 * DEGREE * count)
+        owner = KeyHolder(state, plan.primes)
+        places = plan.places()
+        first = _words(got.first).reshape(count, -1)
+        second = _words(got.second).reshape(count, -1)
         found = np.stack([owner.open(places, one, two) for one, two in zip(first, second, strict=True)])
         shaped = found.reshape(*shape[:2], plan.rows, plan.columns)
-        return Step(None, None, _share(plan, shaped, len(mine)))
+        return PairTurn(None, None, _share(plan, shaped, len(mine)))
 
 
 def _words(data: bytes) -> Words:
     return np.frombuffer(data, "<u8").astype(np.uint64)
 
 
-def _helper_share(plan: Layout, masks: Words, weights: Share, askers: int) -> Share:
+def _helper_share(plan: BitLayout, masks: Words, weights: Share, askers: int) -> Share:
     """Return the masks, less the ones in each of the helper's points, which the products leave out."""
     ones = np.zeros(plan.column_groups * plan.columns, np.uint64)
     ones[: plan.points] = weights

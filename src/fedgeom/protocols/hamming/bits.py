@@ -36,7 +36,8 @@ class PackedBits:
     def __post_init__(self) -> None:
         if not 1 <= self.length <= LONGEST:
             raise InputError(f"vectors of {self.length} bits were given; wanted 1 … {LONGEST}")
-        rows, width = self.rows, -(-self.length // 8)
+        rows = self.rows
+        width = -(-self.length // 8)
         if rows.dtype != np.uint8 or rows.ndim != 2 or rows.shape[1] != width or not len(rows):
             raise InputError(
                 f"packed bits of {rows.dtype} and shape {rows.shape} were given; for vectors of {self.length} "
@@ -67,7 +68,7 @@ class PackedBits:
         return ones
 
 
-class Step(NamedTuple):
+class PairTurn(NamedTuple):
     """What a site has after its turn."""
 
     state: bytes | None
@@ -97,18 +98,18 @@ class Variant(Protocol):
     def sizes(self, asker: int, helper: int, length: int) -> tuple[int, ...]:
         """Return how many bytes each letter has: known before any is written."""
 
-    def begin(self, mine: PackedBits, theirs: int) -> Step:
+    def begin(self, mine: PackedBits, theirs: int) -> PairTurn:
         """Take the asker's first turn."""
 
-    def step_b(self, mine: PackedBits, theirs: int, state: bytes | None, letter: bytes) -> Step:
+    def step_b(self, mine: PackedBits, theirs: int, state: bytes | None, letter: bytes) -> PairTurn:
         """Take one of the helper's turns."""
 
-    def step_a(self, mine: PackedBits, theirs: int, state: bytes, letter: bytes) -> Step:
+    def step_a(self, mine: PackedBits, theirs: int, state: bytes, letter: bytes) -> PairTurn:
         """Take one of the asker's later turns."""
 
 
 @dataclass(frozen=True, eq=False)
-class Conversation:
+class PairTranscript:
     """Both shares of a conversation held in one process, and its letters."""
 
     asker: Share
@@ -116,11 +117,13 @@ class Conversation:
     letters: tuple[bytes, ...]
 
 
-def converse(variant: Variant, asker: PackedBits, helper: PackedBits) -> Conversation:
+def converse(variant: Variant, asker: PackedBits, helper: PackedBits) -> PairTranscript:
     """Play both sites in one process, for tests and measurements."""
     step = variant.begin(asker, len(helper))
     memory: bytes | None = None
-    kept, letter, letters = step.state, step.letter, []
+    kept = step.state
+    letter = step.letter
+    letters = []
     shares: dict[str, Share] = {}
     while letter is not None:
         letters.append(letter)
@@ -130,7 +133,7 @@ def converse(variant: Variant, asker: PackedBits, helper: PackedBits) -> Convers
             kept, letter, share = variant.step_a(asker, len(helper), kept or b"", letter)
         if share is not None:
             shares["helper" if len(letters) % 2 else "asker"] = share
-    return Conversation(shares["asker"], shares["helper"], tuple(letters))
+    return PairTranscript(shares["asker"], shares["helper"], tuple(letters))
 
 
 def open_shares(asker: Share, helper: Share, length: int, group: int = 1) -> Distances:
@@ -181,34 +184,34 @@ class OpenDistances:
         """Return how many bytes each letter has."""
         return asker * -(-length // 8), 0
 
-    def begin(self, mine: PackedBits, theirs: int) -> Step:
+    def begin(self, mine: PackedBits, theirs: int) -> PairTurn:
         """Send the bits (asker)."""
-        return Step(b"", mine.rows.tobytes(), None)
+        return PairTurn(b"", mine.rows.tobytes(), None)
 
-    def step_b(self, mine: PackedBits, theirs: int, state: bytes | None, letter: bytes) -> Step:
+    def step_b(self, mine: PackedBits, theirs: int, state: bytes | None, letter: bytes) -> PairTurn:
         """Compare (helper)."""
         rows = np.frombuffer(letter, np.uint8).reshape(theirs, -1)
         found = plain_distances(PackedBits(rows, mine.length), mine)
-        return Step(None, b"", (-found).astype(np.uint16))
+        return PairTurn(None, b"", (-found).astype(np.uint16))
 
-    def step_a(self, mine: PackedBits, theirs: int, state: bytes, letter: bytes) -> Step:
+    def step_a(self, mine: PackedBits, theirs: int, state: bytes, letter: bytes) -> PairTurn:
         """End (asker)."""
-        return Step(None, None, np.zeros((len(mine), theirs), np.uint16))
+        return PairTurn(None, None, np.zeros((len(mine), theirs), np.uint16))
 
 
-class Letter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
+class PairMessage(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
     """What one site writes to another (or to itself, as its state): a tag and byte strings."""
 
 
-Read = TypeVar("Read", bound=Letter)
+Read = TypeVar("Read", bound=PairMessage)
 
 
-def write(letter: Letter) -> bytes:
+def write(letter: PairMessage) -> bytes:
     """Turn a letter into bytes."""
     return msgspec.msgpack.encode(letter)
 
 
-def letter_size(kind: type[Letter], **sizes: int) -> int:
+def letter_size(kind: type[PairMessage], **sizes: int) -> int:
     """Return how many bytes a letter has whose fields have these sizes."""
     empty = write(kind(**dict.fromkeys(sizes, b"")))
     return len(empty) + sum(bytes_size(size) - bytes_size(0) for size in sizes.values())

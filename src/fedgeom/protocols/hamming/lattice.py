@@ -20,8 +20,8 @@ import numpy as np
 from fedgeom.crypto.bfv_matrix import (
     DEGREE,
     SEED_BYTES,
+    MatrixKeyHolder,
     Modulus,
-    Owner,
     ciphertext_bytes,
     close_products,
     groups_of,
@@ -29,10 +29,10 @@ from fedgeom.crypto.bfv_matrix import (
     short_words,
 )
 from fedgeom.errors import ProtocolError
-from fedgeom.protocols.hamming.bits import Letter, PackedBits, Share, Step, letter_size, read, write
+from fedgeom.protocols.hamming.bits import PackedBits, PairMessage, PairTurn, Share, letter_size, read, write
 
 
-class Ciphertexts(Letter, frozen=True, tag="lattice.ciphertexts"):
+class LatticeCiphertexts(PairMessage, frozen=True, tag="lattice.ciphertexts"):
     """The asker's encrypted bits, with what makes the other half of each ciphertext, and public keys."""
 
     seed: bytes
@@ -40,7 +40,7 @@ class Ciphertexts(Letter, frozen=True, tag="lattice.ciphertexts"):
     numbers: bytes
 
 
-class Answers(Letter, frozen=True, tag="lattice.answers"):
+class LatticeAnswers(PairMessage, frozen=True, tag="lattice.answers"):
     """Closed sums of products: both halves, a number of 32 bits each."""
 
     first: bytes
@@ -68,33 +68,33 @@ class MatrixLattice:
     def sizes(self, asker: int, helper: int, length: int) -> tuple[int, ...]:
         """Return how many bytes each letter has."""
         _, first, second = _plan(asker, helper, length)
-        return letter_size(Ciphertexts, **first), letter_size(Answers, **second)
+        return letter_size(LatticeCiphertexts, **first), letter_size(LatticeAnswers, **second)
 
-    def begin(self, mine: PackedBits, theirs: int) -> Step:
+    def begin(self, mine: PackedBits, theirs: int) -> PairTurn:
         """Send public keys and all bits, encrypted (asker)."""
         modulus, _, _ = _plan(len(mine), theirs, mine.length)
-        owner = Owner(len(mine))
-        return Step(owner.secret, write(Ciphertexts(*owner.encrypt(mine.unpacked(), modulus))), None)
+        owner = MatrixKeyHolder(len(mine))
+        return PairTurn(owner.secret, write(LatticeCiphertexts(*owner.encrypt(mine.unpacked(), modulus))), None)
 
-    def step_b(self, mine: PackedBits, theirs: int, state: bytes | None, letter: bytes) -> Step:
+    def step_b(self, mine: PackedBits, theirs: int, state: bytes | None, letter: bytes) -> PairTurn:
         """Multiply, add up and close (helper)."""
         if state is not None:
             raise ProtocolError("the helper's only turn is over")
         modulus, sizes, _ = _plan(theirs, len(mine), mine.length)
-        got = read(letter, Ciphertexts, **sizes)
+        got = read(letter, LatticeCiphertexts, **sizes)
         masks = np.frombuffer(secrets.token_bytes(2 * len(mine) * theirs), np.uint16).reshape(len(mine), theirs)
         signs = 1 - 2 * mine.unpacked().astype(np.float64)
         first, second = close_products(signs, masks, modulus, got.seed, got.public, got.numbers)
-        answers = Answers(first.astype("<u4").tobytes(), second.astype("<u4").tobytes())
+        answers = LatticeAnswers(first.astype("<u4").tobytes(), second.astype("<u4").tobytes())
         share: Share = (masks - mine.weights()[:, None]).T  # the ones of its points, which the products leave out
-        return Step(None, write(answers), np.ascontiguousarray(share))
+        return PairTurn(None, write(answers), np.ascontiguousarray(share))
 
-    def step_a(self, mine: PackedBits, theirs: int, state: bytes, letter: bytes) -> Step:
+    def step_a(self, mine: PackedBits, theirs: int, state: bytes, letter: bytes) -> PairTurn:
         """Decrypt the masked inner products (asker)."""
         _, _, sizes = _plan(len(mine), theirs, mine.length)
-        got = read(letter, Answers, **sizes)
+        got = read(letter, LatticeAnswers, **sizes)
         if len(state) != SEED_BYTES:
             raise ProtocolError("the letter came at another turn than this site's memory says")
-        owner = Owner(len(mine), state)
+        owner = MatrixKeyHolder(len(mine), state)
         found = owner.open(short_words(got.first, theirs, DEGREE), short_words(got.second, theirs, len(mine)))
-        return Step(None, None, np.ascontiguousarray(found.T))
+        return PairTurn(None, None, np.ascontiguousarray(found.T))

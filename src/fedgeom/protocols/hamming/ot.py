@@ -30,45 +30,54 @@ from fedgeom.crypto.oblivious_transfer import (
     receiver_rows,
     sender_rows,
 )
-from fedgeom.protocols.hamming.bits import Letter, PackedBits, Share, Step, letter_size, read, recall, write
+from fedgeom.protocols.hamming.bits import (
+    PackedBits,
+    PairMessage,
+    PairTurn,
+    Share,
+    letter_size,
+    read,
+    recall,
+    write,
+)
 
 
-class Announcement(Letter, frozen=True, tag="ot.announcement"):
+class Announcement(PairMessage, frozen=True, tag="ot.announcement"):
     """The asker's part of the base transfers."""
 
     elements: bytes
 
 
-class Offers(Letter, frozen=True, tag="ot.offers"):
+class Offers(PairMessage, frozen=True, tag="ot.offers"):
     """The helper's part of the base transfers."""
 
     elements: bytes
 
 
-class Columns(Letter, frozen=True, tag="ot.columns"):
+class ExtensionColumns(PairMessage, frozen=True, tag="ot.columns"):
     """The extension's message: choice bits under one key stream that the helper lacks, column by column."""
 
     columns: bytes
 
 
-class Corrections(Letter, frozen=True, tag="ot.corrections"):
+class Corrections(PairMessage, frozen=True, tag="ot.corrections"):
     """For each of the asker's bits and each of the helper's points, a number modulo 2^16."""
 
     numbers: bytes
 
 
-class _Announced(Letter, frozen=True, tag="ot.announced"):
+class _Announced(PairMessage, frozen=True, tag="ot.announced"):
     secret: bytes
     announcement: bytes
 
 
-class _Chosen(Letter, frozen=True, tag="ot.chosen"):
+class _Chosen(PairMessage, frozen=True, tag="ot.chosen"):
     delta: bytes
     keys: bytes
     hash_key: bytes
 
 
-class _Extended(Letter, frozen=True, tag="ot.extended"):
+class _Extended(PairMessage, frozen=True, tag="ot.extended"):
     keys: bytes
     hash_key: bytes
 
@@ -98,50 +107,52 @@ class ObliviousTransfer:
         return (
             letter_size(Announcement, elements=_ANNOUNCEMENT),
             letter_size(Offers, elements=_OFFERS),
-            letter_size(Columns, columns=COLUMNS * asker * width),
+            letter_size(ExtensionColumns, columns=COLUMNS * asker * width),
             letter_size(Corrections, numbers=2 * asker * 8 * width * helper),
         )
 
-    def begin(self, mine: PackedBits, theirs: int) -> Step:
+    def begin(self, mine: PackedBits, theirs: int) -> PairTurn:
         """Announce the base transfers (asker)."""
         secret, announcement = oblivious_transfer.announce()
-        return Step(write(_Announced(secret, announcement)), write(Announcement(announcement)), None)
+        return PairTurn(write(_Announced(secret, announcement)), write(Announcement(announcement)), None)
 
-    def step_b(self, mine: PackedBits, theirs: int, state: bytes | None, letter: bytes) -> Step:
+    def step_b(self, mine: PackedBits, theirs: int, state: bytes | None, letter: bytes) -> PairTurn:
         """Make the offers, then answer the columns with corrections (helper)."""
         if state is None:
             return self._offer(letter)
         return self._correct(mine, theirs, recall(state, _Chosen), letter)
 
-    def step_a(self, mine: PackedBits, theirs: int, state: bytes, letter: bytes) -> Step:
+    def step_a(self, mine: PackedBits, theirs: int, state: bytes, letter: bytes) -> PairTurn:
         """Answer the offers with the columns, then end with the corrections (asker)."""
         own = recall(state, _Announced | _Extended)
         if isinstance(own, _Announced):
             return self._extend(mine, own, letter)
         return self._end(mine, theirs, own, letter)
 
-    def _offer(self, letter: bytes) -> Step:
+    def _offer(self, letter: bytes) -> PairTurn:
         announcement = read(letter, Announcement, elements=_ANNOUNCEMENT).elements
         delta = new_delta()
         offers, keys = oblivious_transfer.choose(announcement, delta.tolist())
         state = _Chosen(np.packbits(delta).tobytes(), b"".join(keys), _hash_key(announcement, offers))
-        return Step(write(state), write(Offers(offers)), None)
+        return PairTurn(write(state), write(Offers(offers)), None)
 
-    def _extend(self, mine: PackedBits, own: _Announced, letter: bytes) -> Step:
+    def _extend(self, mine: PackedBits, own: _Announced, letter: bytes) -> PairTurn:
         offers = read(letter, Offers, elements=_OFFERS).elements
         pairs = oblivious_transfer.key_pairs(own.secret, own.announcement, offers)
         columns = receiver_columns(pairs, mine.rows.ravel())
         kept = _Extended(b"".join(zero for zero, _ in pairs), _hash_key(own.announcement, offers))
-        return Step(write(kept), write(Columns(columns.tobytes())), None)
+        return PairTurn(write(kept), write(ExtensionColumns(columns.tobytes())), None)
 
-    def _correct(self, mine: PackedBits, theirs: int, own: _Chosen, letter: bytes) -> Step:
-        count, width = len(mine), mine.rows.shape[1]
-        message = read(letter, Columns, columns=COLUMNS * theirs * width).columns
+    def _correct(self, mine: PackedBits, theirs: int, own: _Chosen, letter: bytes) -> PairTurn:
+        count = len(mine)
+        width = mine.rows.shape[1]
+        message = read(letter, ExtensionColumns, columns=COLUMNS * theirs * width).columns
         delta = np.frombuffer(own.delta, np.uint8)
         rows = sender_rows(
             np.unpackbits(delta), _cut(own.keys), np.frombuffer(message, np.uint8).reshape(COLUMNS, -1)
         )
-        strings, places = RowHash(own.hash_key, 2 * count), 8 * width
+        strings = RowHash(own.hash_key, 2 * count)
+        places = 8 * width
         signs = np.uint16(1) - np.uint16(2) * np.unpackbits(mine.rows, axis=1).T.astype(np.uint16, order="C")
         corrections = np.empty((theirs, places, count), "<u2")
         share = np.empty((theirs, count), np.uint16)
@@ -151,18 +162,20 @@ class ObliviousTransfer:
             share[at] = corrections[at].sum(axis=0, dtype=np.uint16)
             corrections[at] += signs
             corrections[at] -= strings(block ^ delta, at * places).view("<u2")
-        return Step(None, write(Corrections(corrections.tobytes())), share - mine.weights())
+        return PairTurn(None, write(Corrections(corrections.tobytes())), share - mine.weights())
 
-    def _end(self, mine: PackedBits, theirs: int, own: _Extended, letter: bytes) -> Step:
-        count, width = len(mine), mine.rows.shape[1]
+    def _end(self, mine: PackedBits, theirs: int, own: _Extended, letter: bytes) -> PairTurn:
+        count = len(mine)
+        width = mine.rows.shape[1]
         places = 8 * width
         numbers = read(letter, Corrections, numbers=2 * count * places * theirs).numbers
         corrections = np.frombuffer(numbers, "<u2").reshape(count, places, theirs)
         rows = receiver_rows(_cut(own.keys), mine.rows.size)
-        strings, bits = RowHash(own.hash_key, 2 * theirs), np.unpackbits(mine.rows, axis=1)
+        strings = RowHash(own.hash_key, 2 * theirs)
+        bits = np.unpackbits(mine.rows, axis=1)
         share: Share = np.empty((count, theirs), np.uint16)
         for at in range(count):
             got = strings(rows[at * places : (at + 1) * places], at * places).view("<u2")
             share[at] = got.sum(axis=0, dtype=np.uint16)
             share[at] += corrections[at][bits[at] == 1].sum(axis=0, dtype=np.uint16)
-        return Step(None, None, share)
+        return PairTurn(None, None, share)

@@ -24,20 +24,20 @@ import numpy as np
 
 from fedgeom.crypto.paillier import KEY_BITS, PublicKey, SecretKey
 from fedgeom.errors import InputError, ProtocolError
-from fedgeom.protocols.hamming.bits import LIMB, Letter, PackedBits, Share, Step, letter_size, read, write
+from fedgeom.protocols.hamming.bits import LIMB, PackedBits, PairMessage, PairTurn, Share, letter_size, read, write
 
 STATISTICAL_BITS = 40
 """A mask has at least this many bits more than what it hides."""
 
 
-class Encrypted(Letter, frozen=True, tag="paillier.encrypted"):
+class Encrypted(PairMessage, frozen=True, tag="paillier.encrypted"):
     """The asker's public key and bits."""
 
     public: bytes
     numbers: bytes
 
 
-class Masked(Letter, frozen=True, tag="paillier.masked"):
+class Masked(PairMessage, frozen=True, tag="paillier.masked"):
     """One ciphertext for each group of the asker's points and point of the helper's."""
 
     numbers: bytes
@@ -69,26 +69,30 @@ class Paillier:
 
     def sizes(self, asker: int, helper: int, length: int) -> tuple[int, ...]:
         """Return how many bytes each letter has."""
-        groups, cipher = -(-asker // self.slots), self.bits // 4
+        groups = -(-asker // self.slots)
+        cipher = self.bits // 4
         first = letter_size(Encrypted, public=self.bits // 8, numbers=groups * length * cipher)
         return first, letter_size(Masked, numbers=groups * helper * cipher)
 
-    def begin(self, mine: PackedBits, theirs: int) -> Step:
+    def begin(self, mine: PackedBits, theirs: int) -> PairTurn:
         """Send a public key and all bits, encrypted (asker)."""
-        key, bits = SecretKey.generate(self.bits), mine.unpacked()
+        key = SecretKey.generate(self.bits)
+        bits = mine.unpacked()
         ciphers = [
             key.encrypt(number)
             for start in range(0, len(mine), self.slots)
             for number in _packed(bits[start : start + self.slots])
         ]
         letter = Encrypted(key.public.to_bytes(), key.public.write(ciphers))
-        return Step(key.to_bytes(), write(letter), None)
+        return PairTurn(key.to_bytes(), write(letter), None)
 
-    def step_b(self, mine: PackedBits, theirs: int, state: bytes | None, letter: bytes) -> Step:
+    def step_b(self, mine: PackedBits, theirs: int, state: bytes | None, letter: bytes) -> PairTurn:
         """Add up under encryption, and mask (helper)."""
         if state is not None:
             raise ProtocolError("the helper's only turn is over")
-        groups, length, size = -(-theirs // self.slots), mine.length, self.bits // 4
+        groups = -(-theirs // self.slots)
+        length = mine.length
+        size = self.bits // 4
         got = read(letter, Encrypted, public=self.bits // 8, numbers=groups * length * size)
         key = PublicKey.from_bytes(got.public, self.bits)
         bits = mine.unpacked().astype(bool).tolist()
@@ -97,7 +101,8 @@ class Paillier:
         for group in range(groups):
             part = key.read(got.numbers[group * length * size : (group + 1) * length * size])
             count = min(self.slots, theirs - group * self.slots)
-            every, unit = key.product(part), sum(1 << LIMB * at for at in range(count))
+            every = key.product(part)
+            unit = sum(1 << LIMB * at for at in range(count))
             columns = []
             for row in bits:
                 ones = key.product(cipher for cipher, bit in zip(part, row, strict=True) if bit)
@@ -106,9 +111,9 @@ class Paillier:
                 answers.append(key.close(signed, mask + sum(row) * unit))
                 columns.append(_limbs(mask, count))
             shares.append(np.stack(columns, axis=1))
-        return Step(None, write(Masked(key.write(answers))), np.concatenate(shares))
+        return PairTurn(None, write(Masked(key.write(answers))), np.concatenate(shares))
 
-    def step_a(self, mine: PackedBits, theirs: int, state: bytes, letter: bytes) -> Step:
+    def step_a(self, mine: PackedBits, theirs: int, state: bytes, letter: bytes) -> PairTurn:
         """Decrypt the masked distances (asker)."""
         groups = -(-len(mine) // self.slots)
         got = read(letter, Masked, numbers=groups * theirs * (self.bits // 4))
@@ -121,7 +126,7 @@ class Paillier:
             count = min(self.slots, len(mine) - group * self.slots)
             columns = numbers[group * theirs : (group + 1) * theirs]
             shares.append(np.stack([_limbs(number, count) for number in columns], axis=1))
-        return Step(None, None, np.concatenate(shares))
+        return PairTurn(None, None, np.concatenate(shares))
 
 
 def _packed(bits: np.ndarray[Any, np.dtype[np.uint8]]) -> list[int]:

@@ -12,8 +12,8 @@ from fedgeom.crypto.keys import KEY_BYTES, verify
 from fedgeom.crypto.neighbours import COMPLETE_UP_TO, neighbours
 from fedgeom.data.validation import check_columns, check_same_names
 from fedgeom.errors import ProtocolError, TooFewSitesError
-from fedgeom.federation.approval import hash_terms
-from fedgeom.federation.coordinator import Answers, Sites
+from fedgeom.federation.coordinator import Answers, Coordinator
+from fedgeom.federation.policy import hash_terms
 from fedgeom.protocols.join.messages import (
     DRAWS,
     DrawRing,
@@ -33,7 +33,7 @@ from fedgeom.protocols.join.site import SumParts
 class Joined:
     """The sites that joined, as the coordinator knows them."""
 
-    sites: Sites
+    sites: Coordinator
     keys: dict[str, PublicKeys]
     peers: Mapping[str, tuple[str, ...]]
     mail: dict[str, dict[str, bytes]]
@@ -61,7 +61,7 @@ class Joined:
 
 
 def invite(
-    sites: Sites,
+    sites: Coordinator,
     *,
     rounds: int,
     terms: Mapping[str, Any],
@@ -104,7 +104,7 @@ def invite(
     return Joined(sites, dict(shown), peers, mail, needed, seed, locked)
 
 
-def _meet(sites: Sites, shown: Answers[PublicKeys]) -> Joined:
+def _meet(sites: Coordinator, shown: Answers[PublicKeys]) -> Joined:
     """Tell the sites of a plain run who is there: they have no keys to exchange, and nothing to hide among others."""
     sites.ask(Share(cohort=dict(shown)), of=shown, expect=Letters)
     keys = {name: msgspec.structs.replace(one, min_cohort=1) for name, one in shown.items()}
@@ -120,7 +120,7 @@ def _meet(sites: Sites, shown: Answers[PublicKeys]) -> Joined:
 
 
 def _draw_ring(
-    shown: Answers[PublicKeys], sites: Sites, min_sites: int, *, always: bool
+    shown: Answers[PublicKeys], sites: Coordinator, min_sites: int, *, always: bool
 ) -> tuple[dict[str, bytes], int]:
     """Return the numbers that the ring of many sites follows from, and of which draw they are; few sites need none.
 
@@ -151,7 +151,7 @@ def _draw_ring(
     return {}, 0
 
 
-def _leave_out_strangers(shown: Answers[PublicKeys], sites: Sites, hello: Hello) -> None:
+def _leave_out_strangers(shown: Answers[PublicKeys], sites: Coordinator, hello: Hello) -> None:
     """Leave out sites that the others would refuse: one wrong key must not stop everybody."""
     signed_on = hash_terms(hello.job(sites.method))
     for name, keys in list(shown.items()):
@@ -168,11 +168,12 @@ def _leave_out_strangers(shown: Answers[PublicKeys], sites: Sites, hello: Hello)
 
 
 def _leave_out_unlocked(
-    sent: Answers[Letters], sites: Sites, peers: Mapping[str, tuple[str, ...]], parts: SumParts
+    sent: Answers[Letters], sites: Coordinator, peers: Mapping[str, tuple[str, ...]], parts: SumParts
 ) -> None:
     """Leave out sites that did not leave the locked keys of all their pairs for each sum that they may be in."""
     for name, answer in list(sent.items()):
-        own, size = set(parts.of(name)), KEY_BYTES * len(peers[name])
+        own = set(parts.of(name))
+        size = KEY_BYTES * len(peers[name])
         if [len(keys) for keys in answer.locked] == [size * (at in own) for at in range(parts.sums)]:
             continue
         sent.missing[name] = "left no locked keys of all its pairs, one for each sum"
@@ -180,7 +181,9 @@ def _leave_out_unlocked(
         del sent.came[name]
 
 
-def _leave_out_unrecoverable(sent: Answers[Letters], sites: Sites, peers: Mapping[str, tuple[str, ...]]) -> None:
+def _leave_out_unrecoverable(
+    sent: Answers[Letters], sites: Coordinator, peers: Mapping[str, tuple[str, ...]]
+) -> None:
     """Leave out sites of whose shares too few hold one: no sum with them in it could ever be unmasked.
 
     Noticed later, it would be too late: once the hidden order is settled, nobody who is lost can come back.

@@ -10,8 +10,8 @@ import msgspec
 from fedgeom.crypto import shamir
 from fedgeom.crypto.keys import fingerprint
 from fedgeom.crypto.neighbours import COMPLETE_UP_TO, ring_order
-from fedgeom.federation.approval import Invitation, JobTerms, job_terms
 from fedgeom.federation.messages import Key, Message, Name, Names, Question, Signature
+from fedgeom.federation.policy import Invitation, JobTerms, job_terms
 from fedgeom.memo import memoize, memoize_last
 from fedgeom.version import __version__
 
@@ -125,7 +125,7 @@ class Share(Question, kind="join.share", answer=Letters):
     draw: Annotated[int, msgspec.Meta(ge=0)] = 0
 
 
-class Letter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class SealedShares(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a letter says: shares of the sender's mask secrets and self masks, and a herald's secret."""
 
     mask_shares: tuple[SecretShare, ...] = ()
@@ -184,7 +184,7 @@ def class_floors(cohort: Mapping[str, PublicKeys]) -> tuple[int, int]:
     return max(sites for sites, _ in floors), max(rows for _, rows in floors)
 
 
-def heralds_of(order: Sequence[str]) -> Sequence[str]:
+def seed_contributors(order: Sequence[str]) -> Sequence[str]:
     """Return the sites that send everyone a secret, given all in ring order.
 
     As long as everyone writes to everyone anyway, all are heralds: then no loss that the sums survive

@@ -26,9 +26,8 @@ from fedgeom.crypto.keys import (
 from fedgeom.crypto.masks import keys_by_sum, lock
 from fedgeom.crypto.neighbours import COMPLETE_UP_TO, neighbours
 from fedgeom.errors import InputError, ProtocolError
-from fedgeom.federation.approval import hash_terms, release_series
 from fedgeom.federation.messages import decode, encode
-from fedgeom.federation.policy import check_settings
+from fedgeom.federation.policy import check_settings, hash_terms, release_series
 from fedgeom.federation.privacy import privacy_of, smallest_sum, spent_by
 from fedgeom.federation.settings import Settings
 from fedgeom.federation.site import Part, answers
@@ -37,21 +36,21 @@ from fedgeom.protocols.join.messages import (
     DRAWS,
     DrawRing,
     Hello,
-    Letter,
     Letters,
     PublicKeys,
     RingNumber,
+    SealedShares,
     Share,
     Term,
     class_floors,
     cohort_seed,
     follow_chain,
     hash_columns,
-    heralds_of,
     hidden_order,
     holder_numbers,
     lock_seal,
     seal_of,
+    seed_contributors,
 )
 from fedgeom.version import __version__
 
@@ -189,7 +188,8 @@ class RingDraw(Part[RingMemory]):
                 raise ProtocolError(
                     "the ring was drawn; it is drawn anew, with the next number, when a site was lost"
                 )
-            memory.draws[ask.draw], memory.cohort = over, shown
+            memory.draws[ask.draw] = over
+            memory.cohort = shown
         if memory.draws[ask.draw] != over:
             raise ProtocolError(f"the number of draw {ask.draw + 1} was shown for another cohort")
         return RingNumber(number=follow_chain(memory.secret, DRAWS - 1 - ask.draw))
@@ -205,7 +205,8 @@ class RingDraw(Part[RingMemory]):
             if numbers or draw:
                 raise ProtocolError(f"{len(cohort)} sites need no ring, but came with numbers for one")
             return
-        draws, packed = self.memory.draws, pack_cohort(cohort)
+        draws = self.memory.draws
+        packed = pack_cohort(cohort)
         if not draws or draw != max(draws) or draws[draw] != hash_cohort(packed):
             raise ProtocolError(
                 "this is not the cohort, or not the draw, for which this site showed its last number"
@@ -248,14 +249,14 @@ def name_set(names: tuple[str, ...]) -> frozenset[str]:
     return frozenset(names)
 
 
-class Held(msgspec.Struct, frozen=True, array_like=True):
+class HeldShares(msgspec.Struct, frozen=True, array_like=True):
     """The shares that a site holds for one sum, by the site that they are of."""
 
     masks: dict[str, bytes]
     selves: dict[str, bytes]
 
 
-class JoiningMemory(msgspec.Struct, kw_only=True):
+class JoinMemory(msgspec.Struct, kw_only=True):
     """What a site remembers of its keys, its peers and the terms."""
 
     letter_secret: bytes = b""
@@ -284,11 +285,11 @@ class JoiningMemory(msgspec.Struct, kw_only=True):
     peers: tuple[str, ...] = ()
     cohort_seed: bytes = b""
     """A hash of the cohort, from which the neighbourhoods follow."""
-    own_letter: Letter | None = None
+    own_letter: SealedShares | None = None
     letters: bytes = b""
     """What was sent to the others: asked again, the site sends the very same."""
     shares: tuple[bytes, ...] = ()
-    """For each sum the shares that came in letters (`Held`), encoded: they are read when they are asked for."""
+    """For each sum the shares that came in letters (`HeldShares`), encoded: they are read when they are asked for."""
     secret: bytes = b""
     order_bytes: memoryview = NO_NAMES
     """All sites that shared their keys, in the hidden order, encoded."""
@@ -303,17 +304,18 @@ class JoiningMemory(msgspec.Struct, kw_only=True):
         """All sites that shared their keys, in the hidden order; none before it is settled."""
         return read_names(self.order_bytes)
 
-    def keep_shares(self, letters: Mapping[str, Letter], parts: SumParts) -> None:
+    def keep_shares(self, letters: Mapping[str, SealedShares], parts: SumParts) -> None:
         """Keep the shares of letters, by the site that they came from, each sum's together."""
-        held = [Held({}, {}) for _ in self.mask_secrets]
+        held = [HeldShares({}, {}) for _ in self.mask_secrets]
         for name, letter in letters.items():
             for at, mask, own in zip(parts.of(name), letter.mask_shares, letter.self_shares, strict=True):
-                held[at].masks[name], held[at].selves[name] = mask, own
+                held[at].masks[name] = mask
+                held[at].selves[name] = own
         self.shares = tuple(map(msgspec.msgpack.encode, held))
 
-    def held(self, round: int) -> Held:
+    def held(self, round: int) -> HeldShares:
         """Return the shares that the site holds for one sum."""
-        return msgspec.msgpack.decode(self.shares[round], type=Held)
+        return msgspec.msgpack.decode(self.shares[round], type=HeldShares)
 
     @property
     def cohort(self) -> Mapping[str, PublicKeys]:
@@ -322,15 +324,15 @@ class JoiningMemory(msgspec.Struct, kw_only=True):
 
 
 @memoize(4, key=lambda settings, joined: (type(settings), joined.terms_hash, joined.cohort_seed))
-def sum_parts(settings: Any, joined: JoiningMemory) -> SumParts:
+def sum_parts(settings: Any, joined: JoinMemory) -> SumParts:
     """Return who may be in which of the planned sums, by what a site remembers of terms and cohort."""
     drawn = settings.sum_sites(tuple(sorted(joined.cohort)), joined.seed)
     return SumParts(len(joined.sums), drawn)
 
 
 def write_letters(
-    memory: JoiningMemory, me: str, numbers: Mapping[str, int], needed: int, sums: Sequence[int], *, herald: bool
-) -> dict[str, Letter]:
+    memory: JoinMemory, me: str, numbers: Mapping[str, int], needed: int, sums: Sequence[int], *, herald: bool
+) -> dict[str, SealedShares]:
     """Return a site's letters, one to itself among them, with shares of its secrets of the sums that it may be in.
 
     ``numbers`` are those of the holders; a ``herald`` writes its secret to all.
@@ -339,15 +341,15 @@ def write_letters(
     given = [secrets[at] for secrets in (memory.mask_secrets, memory.self_seeds) for at in sums]
     shares = shamir.share_each(given, needed, [numbers[name] for name in holders])
     secret = memory.herald_secret if herald else b""
-    letters = {name: Letter(secret=secret) for name in numbers} if herald else {}
+    letters = {name: SealedShares(secret=secret) for name in numbers} if herald else {}
     for name in holders:
         own = shares[numbers[name]]
-        letters[name] = Letter(own[: len(sums)], own[len(sums) :], secret)
+        letters[name] = SealedShares(own[: len(sums)], own[len(sums) :], secret)
     return letters
 
 
 def make_pair_keys(
-    memory: JoiningMemory, me: str, run: bytes, agreed: Mapping[str, bytes], sums: Sequence[int]
+    memory: JoinMemory, me: str, run: bytes, agreed: Mapping[str, bytes], sums: Sequence[int]
 ) -> tuple[bytes, ...]:
     """Remember the keys of a site's pairs for the sums that it may be in, and return them locked; none for the others.
 
@@ -355,7 +357,8 @@ def make_pair_keys(
     """
     names = {peer: sorted((me.encode(), peer.encode())) for peer in memory.peers}
     roots = [derive(agreed[peer], b"masks", run, memory.cohort_seed, *both) for peer, both in names.items()]
-    mine, made = set(sums), keys_by_sum(roots, len(memory.mask_secrets))
+    mine = set(sums)
+    made = keys_by_sum(roots, len(memory.mask_secrets))
     memory.pair_keys = tuple(keys if at in mine else b"" for at, keys in enumerate(made))
     return tuple(map(lock, memory.pair_keys, memory.mask_secrets))
 
@@ -367,7 +370,7 @@ def _settings_of(method: type[Any], terms: Mapping[str, Any], terms_hash: bytes)
     return found
 
 
-class Joining(Part[JoiningMemory]):
+class JoinPart(Part[JoinMemory]):
     """Joins a run, once, on terms that are then kept to."""
 
     name: ClassVar[str] = "joining"
@@ -401,7 +404,10 @@ class Joining(Part[JoiningMemory]):
         self.site.examine(settings, ask.seed)  # the data are looked at last: until here nothing depends on them
         if not memory.terms_hash:
             self.site.identity.budget.charge(self.site.run, method, spent_by(settings))
-            memory.terms_hash, memory.terms, memory.seed, memory.sums = terms, ask.terms, ask.seed, sums
+            memory.terms_hash = terms
+            memory.terms = ask.terms
+            memory.seed = ask.seed
+            memory.sums = sums
             memory.participants_bytes = pack_names(ask.participants)
             self._make_secrets(ask.rounds)
         keys = self._own_keys()
@@ -450,7 +456,8 @@ class Joining(Part[JoiningMemory]):
         return data.shape[1], hash_columns(self.site.run, data.columns)
 
     def _own_keys(self) -> PublicKeys:
-        memory, site = self.memory, self.site
+        memory = self.memory
+        site = self.site
         columns, columns_hash = self._columns()
         unsigned = PublicKeys(
             letters=exchange_public(memory.letter_secret),
@@ -470,7 +477,9 @@ class Joining(Part[JoiningMemory]):
     @answers(Share)
     def share_secrets(self, ask: Share) -> Letters:
         """Check the announced cohort and send each peer its shares."""
-        memory, me, run = self.memory, self.site.name, self.site.run
+        memory = self.memory
+        me = self.site.name
+        run = self.site.run
         seed = cohort_seed(run, ask.cohort, ask.numbers, ask.draw)
         if memory.cohort and memory.cohort_seed != seed:
             raise ProtocolError("another cohort was announced before; one run has one cohort")
@@ -478,9 +487,10 @@ class Joining(Part[JoiningMemory]):
             return decode(memory.letters, Letters)
         self.check_cohort(ask.cohort)
         self.site.ring.check(ask.cohort, ask.numbers, ask.draw)  # type: ignore[attr-defined]
-        memory.cohort_bytes, memory.cohort_seed = memoryview(pack_cohort(ask.cohort)), seed
+        memory.cohort_bytes = memoryview(pack_cohort(ask.cohort))
+        memory.cohort_seed = seed
         numbers = holder_numbers(ask.cohort, seed)
-        heralds = heralds_of(list(numbers))
+        heralds = seed_contributors(list(numbers))
         memory.peers = neighbours(numbers, seed, self.settings.smallest_sum(len(numbers)))[me]
         needed = self.holders_needed()
         sums = self.parts.of(me)
@@ -514,7 +524,9 @@ class Joining(Part[JoiningMemory]):
 
     def check_cohort(self, cohort: Mapping[str, PublicKeys]) -> None:
         """Refuse a cohort that is too small, or not of known sites with keys for the same run and terms."""
-        site, memory, me = self.site, self.memory, self.site.name
+        site = self.site
+        memory = self.memory
+        me = self.site.name
         if len(cohort) < site.policy.min_cohort:
             raise ProtocolError(
                 f"the cohort has {len(cohort)} sites; the policy of {me!r} asks for at least "
@@ -544,7 +556,8 @@ class Joining(Part[JoiningMemory]):
 
     def _agree(self, others: Iterable[str]) -> dict[str, bytes]:
         """Return what this site and each of some others agree on."""
-        secret, cohort = self.memory.letter_secret, self.memory.cohort
+        secret = self.memory.letter_secret
+        cohort = self.memory.cohort
         return {other: agreement(secret, cohort[other].letters) for other in others}
 
     def _key(self, agreed: bytes, sender: str, recipient: str) -> tuple[bytes, bytes]:
@@ -552,16 +565,16 @@ class Joining(Part[JoiningMemory]):
         bound = fingerprint(b"letter", self.site.run, self.memory.cohort_seed, sender.encode(), recipient.encode())
         return derive_for(agreed, bound), bound
 
-    def _seal(self, agreed: bytes, recipient: str, letter: Letter) -> bytes:
+    def _seal(self, agreed: bytes, recipient: str, letter: SealedShares) -> bytes:
         key, envelope = self._key(agreed, self.site.name, recipient)
         return seal(key, msgspec.msgpack.encode(letter), envelope)
 
-    def _unseal(self, agreed: bytes, sender: str, sealed: bytes, sums: int) -> Letter:
+    def _unseal(self, agreed: bytes, sender: str, sealed: bytes, sums: int) -> SealedShares:
         """Open the letter of a sender, which has shares for so many sums where it is a peer."""
         key, envelope = self._key(agreed, sender, self.site.name)
         text = unseal(key, sealed, envelope, sender=sender)
         try:
-            letter = msgspec.msgpack.decode(text, type=Letter)
+            letter = msgspec.msgpack.decode(text, type=SealedShares)
         except ValueError as error:
             raise ProtocolError(f"the letter from {sender!r} makes no sense: {error}") from error
         if not len(letter.mask_shares) == len(letter.self_shares) == sums and sender in self.memory.peers:
@@ -574,7 +587,8 @@ class Joining(Part[JoiningMemory]):
         A name said twice would leave a gap in the hidden order, next to that site's place: the coordinator
         could read off the sum where the gap is.
         """
-        memory, me = self.memory, self.site.name
+        memory = self.memory
+        me = self.site.name
         if not in_order(members):
             raise ProtocolError("the members must be named once each, in alphabetical order")
         if memory.secret:
@@ -584,13 +598,14 @@ class Joining(Part[JoiningMemory]):
         if me not in members or not name_set(members) <= memory.cohort.keys():
             raise ProtocolError("the announced members are not a part of the cohort with this site in it")
         senders = sorted(set(letters) & set(members) - {me})
-        parts, agreed = self.parts, self._agree(senders)
+        parts = self.parts
+        agreed = self._agree(senders)
         opened = {
             sender: self._unseal(agreed[sender], sender, letters[sender], len(parts.of(sender)))
             for sender in senders
         }
-        opened[me] = memory.own_letter or Letter()
-        heralds = heralds_of(list(holder_numbers(memory.cohort, memory.cohort_seed)))
+        opened[me] = memory.own_letter or SealedShares()
+        heralds = seed_contributors(list(holder_numbers(memory.cohort, memory.cohort_seed)))
         missing = sorted((set(memory.peers) | set(heralds)) & set(members) - set(opened))
         if missing:
             raise ProtocolError(f"no letter was delivered from {', '.join(missing)}")
@@ -598,7 +613,8 @@ class Joining(Part[JoiningMemory]):
         if not said or len(said[0]) != 32:
             raise ProtocolError("no herald's secret arrived: all of them were lost while joining; start anew")
         memory.keep_shares({name: opened[name] for name in (*memory.peers, me) if name in opened}, self.parts)
-        memory.secret, memory.own_letter = said[0], None
+        memory.secret = said[0]
+        memory.own_letter = None
         memory.order_bytes = pack_names(hidden_order(memory.secret, members))
 
     @property
@@ -621,16 +637,18 @@ class Joining(Part[JoiningMemory]):
 
     def check_many_enough(self, names: Any) -> None:
         """Refuse what would be shared among fewer sites than the policy asks for."""
-        least, who = self.site.policy.min_cohort, f"the policy of {self.site.name!r} asks"
+        least = self.site.policy.min_cohort
+        who = f"the policy of {self.site.name!r} asks"
         if privacy_of(self.settings):  # with fewer, the noise of those that are left would not be enough
             wanted = max((keys.min_cohort for keys in self.memory.cohort.values()), default=0)
-            least, who = max(least, smallest_sum(self.settings, wanted)), "the run's noise is calibrated"
+            least = max(least, smallest_sum(self.settings, wanted))
+            who = "the run's noise is calibrated"
         found = len(frozenset(names))
         if found < least:
             raise ProtocolError(f"{found} sites are left; {who} for at least {least}")
 
 
-class OpenJoining(Joining):
+class OpenJoining(JoinPart):
     """Joins a plain run: terms are read and rows looked at as ever, but nobody has keys, and any number will do."""
 
     def _make_secrets(self, rounds: int) -> None:
@@ -653,7 +671,8 @@ class OpenJoining(Joining):
 
     def share_secrets(self, ask: Share) -> Letters:
         """Take note of who is there; the common secret is no secret."""
-        memory, run = self.memory, self.site.run
+        memory = self.memory
+        run = self.site.run
         memory.cohort_bytes = memoryview(pack_cohort(ask.cohort))
         memory.cohort_seed = cohort_seed(run, ask.cohort)
         memory.secret = fingerprint(b"plain", run)

@@ -144,7 +144,8 @@ def _keep_to_policies(joined: Joined, masked: Answers[MaskedVector]) -> bool:
 
     Return whether there were any.
     """
-    wanted, came = {name: joined.keys[name].min_cohort for name in masked}, len(masked)
+    wanted = {name: joined.keys[name].min_cohort for name in masked}
+    came = len(masked)
     while few := [name for name in masked if wanted[name] > len(masked)]:
         left = len(masked)
         problems = {name: f"{left} sites are left; its policy asks for at least {wanted[name]}" for name in few}
@@ -177,9 +178,13 @@ def unmask(joined: Joined, found: Collected, *, min_sites: int = 2) -> Total:
     if not joined.sites.masked:
         return Total(found.total, tuple(sorted(found.masked)))
     request = found.request
-    sites, ticket, masked = joined.sites, request.asked.ticket, found.masked
+    sites = joined.sites
+    ticket = request.asked.ticket
+    masked = found.masked
     factors = uneven(request.asked.weights)
-    summed, round, alive = ticket.participants, ticket.round, tuple(sorted(masked))
+    summed = ticket.participants
+    round = ticket.round
+    alive = tuple(sorted(masked))
     dropped = tuple(sorted(set(summed) - set(alive)))
     witnesses = _witnesses(joined, summed, alive)
     there = {*alive, *witnesses}
@@ -276,7 +281,8 @@ def _keys_to_remove(
     shares: Mapping[str, UnmaskShares],
 ) -> tuple[list[bytes], list[bytes]]:
     """Return the mask keys to add to the masked sum, and those to take away."""
-    numbers, round = joined.numbers(), ticket.round
+    numbers = joined.numbers()
+    round = ticket.round
     plus: list[bytes] = []
     minus: list[bytes] = []
     for name in alive:

@@ -79,7 +79,7 @@ class SumQuestion(Question, kind="sum.question", answer=MaskedVector):
     checked: ClassVar[bool] = False
     """Whether sites add a tag, so that each can check the sum when it is shown to them (`SumResult`)."""
     reals: ClassVar[bool] = False
-    """Whether sites add real numbers as they are: then the terms' ``largest_entry`` holds for each."""
+    """Whether sites add real numbers as they are: then the terms' ``max_abs_value`` holds for each."""
     packed: ClassVar[bool] = False
     """Whether several numbers share a word (`fedgeom.protocols.fixed_point`), which has bounds of its own."""
     in_groups: ClassVar[bool] = False

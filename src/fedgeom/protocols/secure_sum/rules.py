@@ -20,7 +20,7 @@ from fedgeom.federation.messages import Names
 from fedgeom.federation.plan import Shape
 from fedgeom.memo import memoize
 from fedgeom.protocols.fixed_point import RING, to_fixed
-from fedgeom.protocols.join.site import NO_NAMES, Joining, in_order, name_set, read_names, strictest_policy
+from fedgeom.protocols.join.site import NO_NAMES, JoinPart, in_order, name_set, read_names, strictest_policy
 from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult, Ticket, hash_question, tag_key
 
 MIXED = 0.8
@@ -70,11 +70,12 @@ def _bits(members: tuple[str, ...], names: frozenset[str]) -> bytes:
     return np.packbits([name in names for name in sorted(members)]).tobytes()
 
 
-class Hiding:
+class CohortRules:
     """Checks over whom is summed, by what the site has signed so far."""
 
-    def __init__(self, joining: Joining, memory: SumsMemory):
-        self.joining, self.memory = joining, memory
+    def __init__(self, joining: JoinPart, memory: SumsMemory):
+        self.joining = joining
+        self.memory = memory
 
     def check_participants(
         self,
@@ -88,7 +89,8 @@ class Hiding:
         ``expected`` are those that the terms draw for it; None: all that are left of the sums before. ``group``: the
         drawn group that it is a sum of, if it is one.
         """
-        joined, me = self.joining.memory, self.joining.site.name
+        joined = self.joining.memory
+        me = self.joining.site.name
         participants = name_set(question.ticket.participants)
         self.check_many_enough(participants)
         if not in_order(question.ticket.participants):
@@ -142,7 +144,8 @@ class Hiding:
 
     def remember(self, page: SumRound, alive: Collection[str]) -> None:
         """Take note of a list of the living that is signed."""
-        living, memory = self.bits(alive), self.memory
+        living = self.bits(alive)
+        memory = self.memory
         memory.signed[page.content[:16]] = living
         if living not in memory.summed:
             memory.summed = (*memory.summed, living)
@@ -151,7 +154,9 @@ class Hiding:
 
     def check_many_enough(self, alive: Iterable[str]) -> int:
         """Refuse what would be summed over fewer sites than a policy of theirs asks for; return how many that are."""
-        names, joined = frozenset(alive), self.joining.memory  # of a frozen set, no copy
+        # of a frozen set, no copy
+        names = frozenset(alive)
+        joined = self.joining.memory
         self.joining.check_many_enough(names)
         strictest, wanted = strictest_policy(joined.cohort_seed, names, joined.cohort)
         least = max(wanted, self.joining.site.policy.min_cohort)
@@ -200,7 +205,8 @@ class Hiding:
 
     def _check_few(self, names: list[str], *, crossing: bool) -> None:
         """Refuse two sums whose difference is a sum over these sites, where that are too few; none are none."""
-        cohort, policy = self.joining.memory.cohort, self.joining.site.policy
+        cohort = self.joining.memory.cohort
+        policy = self.joining.site.policy
         least = 0 if policy.sums_after_losses else policy.min_cohort
         least = max([least, *(cohort[name].min_difference for name in names if name in cohort)])
         if not names or not least or (len(names) >= least and not crossing):
@@ -235,8 +241,8 @@ ROOM = 2**62
 
 
 def bound_of(settings: Any) -> float | None:
-    """Return the terms' bound of a real number of one site (``largest_entry``); None: what a sum has room for."""
-    found: float | None = getattr(settings, "largest_entry", None)
+    """Return the terms' bound of a real number of one site (``max_abs_value``); None: what a sum has room for."""
+    found: float | None = getattr(settings, "max_abs_value", None)
     return found
 
 
@@ -251,7 +257,7 @@ def bounded(ask: SumQuestion, values: npt.NDArray[Any], largest: float | None, s
     if largest is not None and values.size and (values.max() > largest or values.min() < -largest):
         cut = int(np.count_nonzero(np.abs(values) > largest))
         log.warning(
-            "site %r: %d of %d numbers for %r are larger than largest_entry = %g and were cut off",
+            "site %r: %d of %d numbers for %r are larger than max_abs_value = %g and were cut off",
             site, cut, values.size, ask.kind, largest,
         )  # fmt: skip
     return to_fixed(values, fraction_bits=digits, sites=len(ask.ticket.participants), largest=largest)
@@ -274,12 +280,14 @@ def check_sum(question: type[SumQuestion], total: Words, sites: int, largest: fl
     """
     if question.packed or question.row_sum:
         return
-    words, most = total.view(np.int64), most_in_sum(question, sites, largest)
+    words = total.view(np.int64)
+    most = most_in_sum(question, sites, largest)
     if not len(words) or (int(words.max()) <= most and int(words.min()) >= -most):
         return
     wrong = np.flatnonzero((words > most) | (words < -most))
     digits = question.fraction_bits if question.reals else 0
-    found, bound = int(words[wrong[0]]) / 2.0**digits, most / 2.0**digits
+    found = int(words[wrong[0]]) / 2.0**digits
+    bound = most / 2.0**digits
     raise beyond_bound(
         f"the sum {question.kind!r} over {sites} sites: {len(wrong)} of {len(words)} numbers are beyond {bound:.6g}, "
         f"the most that sites within their bounds add up to (entry {wrong[0]} is {found:.6g})"
@@ -291,7 +299,7 @@ def beyond_bound(what: str) -> ProtocolError:
     return ProtocolError(
         f"{what}. A site added what the terms do not allow, or its answer was changed on the way; masks hide which. "
         "Nothing was learnt from this sum. Run again without sites you doubt, or with "
-        "aggregation=GroupMedian(groups=…), which such a site spoils one group of"
+        "aggregation=GroupMedian(n_groups=…), which such a site spoils one group of"
     )
 
 
@@ -377,7 +385,8 @@ def draw_of(settings: Any) -> GroupDraw | None:
 
 def drawn_groups(site: Any) -> Groups:
     """Return the groups of a run as a site draws them; none where its terms have none."""
-    joined, draw = site.joining.memory, draw_of(site.settings)
+    joined = site.joining.memory
+    draw = draw_of(site.settings)
     return () if draw is None else draw.groups(joined.order, joined.seed, joined.cohort_seed)
 
 
@@ -406,14 +415,16 @@ def check_group_sums(site: Any, sums: Sequence[GroupSum], ask: type[SumQuestion]
     """
     if not site.masked:  # a plain run's sums have no tags
         return
-    joined, groups = site.joining.memory, drawn_groups(site)
+    joined = site.joining.memory
+    groups = drawn_groups(site)
     numbers = [one.group for one in sums]
     if numbers != sorted(set(numbers)) or len(numbers) < LEAST_GROUPS or numbers[-1] >= len(groups):
         raise ProtocolError(
             f"sums of at least {LEAST_GROUPS} different groups of {len(groups)} are wanted, in order"
         )
     for one in sums:
-        result, asked = one.result, set(one.asked)
+        result = one.result
+        asked = set(one.asked)
         if list(one.asked) != sorted(asked) or not asked <= set(groups[one.group]):
             raise ProtocolError("the sum that came is not one of a group that was drawn")
         if list(result.sites) != sorted(set(result.sites) & asked):

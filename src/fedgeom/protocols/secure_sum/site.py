@@ -17,7 +17,7 @@ from fedgeom.crypto.tags import WORDS, is_sum, site_tag
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.messages import Array, bytes_of, lengthened
 from fedgeom.federation.site import Part, answers
-from fedgeom.protocols.join.site import Joining, name_set, pack_names
+from fedgeom.protocols.join.site import JoinPart, name_set, pack_names
 from fedgeom.protocols.secure_sum.messages import (
     Confirm,
     Confirmation,
@@ -34,10 +34,10 @@ from fedgeom.protocols.secure_sum.messages import (
     tag_key,
     uneven,
 )
-from fedgeom.protocols.secure_sum.rules import Hiding, SumRound, SumsMemory, bound_of, check_sum, group_of
+from fedgeom.protocols.secure_sum.rules import CohortRules, SumRound, SumsMemory, bound_of, check_sum, group_of
 
 
-class Sums(Part[SumsMemory]):
+class SumPart(Part[SumsMemory]):
     """Takes part in secure sums, each in a round of its own."""
 
     name: ClassVar[str] = "sums"
@@ -48,9 +48,9 @@ class Sums(Part[SumsMemory]):
         return OpenSums
 
     @property
-    def joining(self) -> Joining:
+    def joining(self) -> JoinPart:
         """The part that joined: it has the keys."""
-        found: Joining = self.site.joining  # type: ignore[attr-defined]
+        found: JoinPart = self.site.joining  # type: ignore[attr-defined]
         return found
 
     def round(self, number: int) -> SumRound:
@@ -58,16 +58,18 @@ class Sums(Part[SumsMemory]):
         return self.memory.rounds.setdefault(number, SumRound())
 
     @property
-    def hiding(self) -> Hiding:
+    def hiding(self) -> CohortRules:
         """The rules over whom may be summed."""
-        return Hiding(self.joining, self.memory)
+        return CohortRules(self.joining, self.memory)
 
     def admit(self, question: SumQuestion) -> None:
         """Take a question's ticket: read the mail, and refuse a second, different sum in the same round.
 
         The same question again is admitted as it was: who is lost in the meantime plays no part in it.
         """
-        ticket, joined, me = question.ticket, self.joining.memory, self.site.name
+        ticket = question.ticket
+        joined = self.joining.memory
+        me = self.site.name
         content, asked = hashes_of(question)
         if ticket.question_hash != asked:
             raise ProtocolError("the ticket was made out for another question")
@@ -97,7 +99,8 @@ class Sums(Part[SumsMemory]):
         self.hiding.check_participants(question, content, expected, group)
         if question.weights:
             self.weigh(page, question.weights, ticket.participants)
-        page.question_hash, page.content = ticket.question_hash, content
+        page.question_hash = ticket.question_hash
+        page.content = content
         page.participants_bytes = pack_names(ticket.participants)
         page.everybody = expected is None
 
@@ -136,13 +139,15 @@ class Sums(Part[SumsMemory]):
 
         A coordinator that has no site on its side cannot make up another: it would have to guess the tag.
         """
-        page, planned = self.memory.rounds.get(result.round, SumRound()), self.joining.memory.sums
+        page = self.memory.rounds.get(result.round, SumRound())
+        planned = self.joining.memory.sums
         if not page.vector_hash or planned[result.round] != question.kind or not question.checked:
             raise ProtocolError(f"a sum of round {result.round} came; this site added nothing of that kind to it")
         self.joining.check_many_enough(result.sites)
         if list(result.sites) != sorted(set(result.sites) & set(page.participants)):
             raise ProtocolError("the sum that came is not one of the sites that were asked for it")
-        total, tag = result.total, result.tag
+        total = result.total
+        tag = result.tag
         if total.dtype != "u8" or len(total.shape) != 1 or (tag.dtype, tag.shape) != ("u8", (WORDS,)):
             raise ProtocolError("the sum that came is no list of ring elements with a tag")
         key = tag_key(self.joining.memory.secret, result.round, page.question_hash)
@@ -152,7 +157,9 @@ class Sums(Part[SumsMemory]):
 
     def pair_keys(self, ticket: Ticket) -> tuple[list[bytes], list[bytes]]:
         """Return the mask keys shared with the peers in a sum: those to add, and those to take away."""
-        joined, me, participants = self.joining.memory, self.site.name, name_set(ticket.participants)
+        joined = self.joining.memory
+        me = self.site.name
+        participants = name_set(ticket.participants)
         keys = joined.pair_keys[ticket.round]
         plus: list[bytes] = []
         minus: list[bytes] = []
@@ -188,7 +195,8 @@ class Sums(Part[SumsMemory]):
     @answers(Witness)
     def witness(self, ask: Witness) -> Confirmation:
         """Sign the list of a sum that this site is not in, once a round."""
-        joined, number = self.joining.memory, ask.round
+        joined = self.joining.memory
+        number = ask.round
         if not joined.cohort or number >= len(joined.mask_secrets):
             raise ProtocolError(f"round {number} was not announced when joining")
         self.joining.open_letters(ask.members, ask.letters)
@@ -202,13 +210,15 @@ class Sums(Part[SumsMemory]):
             raise ProtocolError(f"another sum was asked for in round {number} already")
         if ask.factors:
             self.weigh(page, ask.factors, ask.participants)
-        page.question_hash, page.content = ask.question_hash, ask.content
+        page.question_hash = ask.question_hash
+        page.content = ask.content
         page.participants_bytes = pack_names(ask.participants)
         return self._sign(number, ask.alive, ask.dropped)
 
     def _sign(self, number: int, alive: tuple[str, ...], dropped: tuple[str, ...]) -> Confirmation:
         self._check_lists(number, alive, dropped)
-        page, statement = self.round(number), self._statement(number, alive, dropped)
+        page = self.round(number)
+        statement = self._statement(number, alive, dropped)
         if page.confirmed and page.confirmed != statement:
             raise ProtocolError(f"another list of living sites was confirmed in round {number} already")
         if not page.confirmed:
@@ -221,7 +231,8 @@ class Sums(Part[SumsMemory]):
     @answers(Unmask)
     def unmask(self, ask: Unmask) -> UnmaskShares:
         """Give the shares that reveal the sum, after enough peers confirmed the same list."""
-        joined, site = self.joining.memory, self.site
+        joined = self.joining.memory
+        site = self.site
         self._check_lists(ask.round, ask.alive, ask.dropped)
         statement = self._statement(ask.round, ask.alive, ask.dropped)
         if self.round(ask.round).confirmed != statement:
@@ -234,8 +245,10 @@ class Sums(Part[SumsMemory]):
             raise ProtocolError(f"{len(agreeing)} peers confirmed who is alive; {site.name!r} needs {needed}")
         # Who signed the list is bound to the same question by it; of the others, their masked vectors' signatures tell.
         self._check_masked(ask.round, sorted((holders & name_set(ask.alive)) - set(agreeing)), ask.masked)
-        held, lost = joined.held(ask.round), set(ask.dropped)
-        keys, pairs = joined.pair_keys[ask.round], enumerate(joined.peers)
+        held = joined.held(ask.round)
+        lost = set(ask.dropped)
+        keys = joined.pair_keys[ask.round]
+        pairs = enumerate(joined.peers)
         return UnmaskShares(
             proofs={peer: proof_of(key_at(keys, place)) for place, peer in pairs if keys and peer in lost},
             self_shares={name: held.selves[name] for name in sorted(holders & name_set(ask.alive))},
@@ -263,7 +276,8 @@ class Sums(Part[SumsMemory]):
         """
         if not living:
             return
-        statement, roster = self._masked_for(number), self.site.identity.roster
+        statement = self._masked_for(number)
+        roster = self.site.identity.roster
         missing = sorted(set(living) - set(masked))
         if missing:
             raise ProtocolError(f"no signature shows that {', '.join(missing[:8])} masked for this sum")
@@ -282,7 +296,7 @@ class Sums(Part[SumsMemory]):
         return fingerprint(self.site.run, str(number).encode(), page.question_hash, page.content, weights, *lists)
 
 
-class OpenSums(Sums):
+class OpenSums(SumPart):
     """Takes part in the sums of a plain run: vectors go as they are, and there is nothing to confirm or to check."""
 
     def admit(self, question: SumQuestion) -> None:

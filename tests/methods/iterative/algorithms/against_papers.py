@@ -12,7 +12,7 @@ from tests.methods.iterative.making import Bowl, unlike, whole
 SITES = unlike()
 CLIENTS = twin.clients_of(SITES)
 ZERO = np.zeros(3)
-STEPS = {"rounds": 3, "rate": 0.3, "steps": 4, "batch": None}
+STEPS = {"n_rounds": 3, "learning_rate": 0.3, "steps": 4, "batch_size": None}
 WORK, PLAIN = twin.Work(**STEPS), STEPS | {"scale": "none"}
 NEAR = {"rel": 0, "abs": 2e-7}
 """Sums are rounded to 2⁻²⁸ at every site."""
@@ -35,7 +35,7 @@ def same(one, other, **near) -> None:
 def bowl_task(*rows, rate=0.1, batch=None) -> Task:
     """One round of two steps at one site with these rows (a, h)."""
     table = np.array(rows, float)
-    effort, rng = Effort(steps=2, batch=batch, rate=rate), np.random.default_rng(0)
+    effort, rng = Effort(steps=2, batch_size=batch, learning_rate=rate), np.random.default_rng(0)
     return Task(Bowl(), table, np.zeros(len(table), np.int64), effort, rng, 2, one(0.0))
 
 

@@ -18,8 +18,8 @@ RATE, SEED = 0.2, 5
 SETTINGS = {
     "network": MLP(depth=0, features=3),
     "steps": 1,
-    "batch": None,
-    "rate": RATE,
+    "batch_size": None,
+    "learning_rate": RATE,
     "scale": "none",
 }
 NEAR = {"rtol": 0, "atol": 2e-5}

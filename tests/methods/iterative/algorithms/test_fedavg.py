@@ -13,8 +13,8 @@ from tests.methods.iterative.making import BOWLS, bowls, whole
 def test_by_hand():
     # One step of 0.1: 0.1·1·10 = 1 at the first site, 0.1·2·(−5) = −1 at the second; rows count 3 : 1.
     sites = bowls((10, 1), (-5, 2), copies=(3, 1))
-    assert lowest(FedAvg(rounds=1, rate=0.1, **BOWLS), sites) == pytest.approx((3 * 1 - 1) / 4)
-    assert lowest(FedAvg(rounds=1, rate=0.1, weights="sites", **BOWLS), sites) == 0
+    assert lowest(FedAvg(n_rounds=1, learning_rate=0.1, **BOWLS), sites) == pytest.approx((3 * 1 - 1) / 4)
+    assert lowest(FedAvg(n_rounds=1, learning_rate=0.1, weights="sites", **BOWLS), sites) == 0
 
 
 def test_as_published():
@@ -25,7 +25,7 @@ def test_as_published():
 
 def test_unlike_bowls_end_at_the_mean_of_the_sites_optima():
     """Not at the joint optimum, 5: see SCAFFOLD and FedDyn."""
-    row = FedAvg(rounds=30, steps=40, rate=0.15, **BOWLS)
+    row = FedAvg(n_rounds=30, steps=40, learning_rate=0.15, **BOWLS)
     assert lowest(row, bowls((0, 1), (6, 5))) == pytest.approx(3.0, abs=0.02)
 
 

@@ -11,7 +11,7 @@ from fedgeom.methods.iterative import Logistic
 from tests.methods.iterative.making import own, unlike
 
 SITES = unlike(n_sites=2, rows=8)
-STEPS = {"rounds": 2, "steps": 3, "batch": None, "rate": 0.3, "scale": "none"}
+STEPS = {"n_rounds": 2, "steps": 3, "batch_size": None, "learning_rate": 0.3, "scale": "none"}
 
 
 def test_by_hand():

@@ -22,7 +22,7 @@ def test_it_is_fedavg_with_the_calibrated_loss():
 
 def test_by_hand():
     """Two rounds of Zhang et al. 2022: −log softmax of f_c − τ·n_c^(−1/4), here with the own class in the sum."""
-    rule = FedLC(loss=Calibrated(0.7), rounds=2, **hand.SETTINGS)
+    rule = FedLC(loss=Calibrated(0.7), n_rounds=2, **hand.SETTINGS)
     w, names = hand.started(rule), (*hand.BODY, *hand.LINEAR)
 
     def loss_at(site):

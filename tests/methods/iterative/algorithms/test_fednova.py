@@ -15,7 +15,7 @@ def test_by_hand():
     # Batches of one row: the first site takes one step towards 10, the second three towards −10, at a rate of 0.5.
     # Changes 5 and −8.75; per step 5 and −35/12. Weights ¼ and ¾: a_eff = 2.5, the direction 1.25 − 35/16 = −15/16.
     sites = bowls((10, 1), (-10, 1), copies=(1, 3))
-    common = {"rounds": 1, "rate": 0.5, **BOWLS, "batch": 1}
+    common = {"n_rounds": 1, "learning_rate": 0.5, **BOWLS, "batch_size": 1}
     assert lowest(FedNova(**common), sites) == pytest.approx(2.5 * (0.25 * 5 + 0.75 * -35 / 12))
     assert lowest(FedAvg(**common), sites) == pytest.approx(0.25 * 5 + 0.75 * -8.75)
 

@@ -14,14 +14,17 @@ from tests.methods.iterative.making import BOWLS, bowls, whole
 
 def test_by_hand():
     # Both sites move by 1. m = 0.1; Adam: v = 0.99·τ² + 0.01; Yogi: v = τ² − 0.01·sign(τ² − 1) = τ² + 0.01.
-    sites, common = bowls((10, 1), (10, 1)), {"rounds": 1, "rate": 0.1, "tau": 0.1, "server_rate": 0.5, **BOWLS}
+    sites, common = (
+        bowls((10, 1), (10, 1)),
+        {"n_rounds": 1, "learning_rate": 0.1, "tau": 0.1, "server_learning_rate": 0.5, **BOWLS},
+    )
     assert lowest(FedAdam(**common), sites) == pytest.approx(0.5 * 0.1 / (np.sqrt(0.0099 + 0.01) + 0.1))
     assert lowest(FedYogi(**common), sites) == pytest.approx(0.5 * 0.1 / (np.sqrt(0.01 + 0.01) + 0.1))
 
 
 @pytest.mark.parametrize(("cls", "yogi"), [(FedAdam, False), (FedYogi, True)])
 def test_as_published(cls, yogi):
-    own = {"server_rate": 0.2, "beta1": 0.8, "beta2": 0.95, "tau": 0.01}
+    own = {"server_learning_rate": 0.2, "beta1": 0.8, "beta2": 0.95, "tau": 0.01}
     expected = twin.fedopt(CLIENTS, WORK, yogi=yogi, **own)
     assert whole(cls(**own, **PLAIN).plain(SITES).model) == pytest.approx(expected, abs=1e-6)
 

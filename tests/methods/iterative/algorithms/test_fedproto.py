@@ -29,7 +29,7 @@ def test_sums_over_counts_and_classes_nobody_has_keep_their_prototype():
 
 def test_the_prototypes_are_the_mean_features_of_all_sites_rows():
     sites = digits()
-    rule = FedProto(**(DIGITS | {"rounds": 1}))
+    rule = FedProto(**(DIGITS | {"n_rounds": 1}))
     run = fedgeom.run(rule, sites, seed=0)
     learner = rule.build_learner()
     learner.bind(64, 3)
@@ -51,7 +51,7 @@ def test_what_it_cannot_do_is_refused():
 
 def test_by_hand():
     """Two rounds of Tan et al. 2022, Eqs. 3, 6 and 7: mean features of a class, and a pull towards everybody's."""
-    rule = FedProto(loss=TowardsPrototypes(lam=0.8), rounds=2, **hand.SETTINGS)
+    rule = FedProto(loss=TowardsPrototypes(lam=0.8), n_rounds=2, **hand.SETTINGS)
     names = (*hand.BODY, *hand.LINEAR)
     networks = [hand.started(rule)] * 2
     prototypes = None

@@ -12,7 +12,7 @@ from tests.methods.iterative.making import BOWLS, bowls, whole
 
 def test_by_hand():
     # Two steps for (10, 1): 0 → 1 → 1 + 0.1·(9 − μ·1), with μ = 2: 1.7.
-    row = FedProx(rounds=1, rate=0.1, mu=2.0, **(BOWLS | {"epochs": 2}))
+    row = FedProx(n_rounds=1, learning_rate=0.1, mu=2.0, **(BOWLS | {"epochs": 2}))
     assert lowest(row, bowls((10, 1), (10, 1))) == pytest.approx(1.7)
 
 
@@ -26,5 +26,5 @@ def test_without_a_pull_it_is_fedavg():
 
 
 def test_with_a_great_pull_it_stays():
-    row = FedProx(mu=1e6, solver="exact", rounds=1)
+    row = FedProx(mu=1e6, solver="exact", n_rounds=1)
     assert whole(row.plain(SITES).model) == pytest.approx(ZERO, abs=1e-5)

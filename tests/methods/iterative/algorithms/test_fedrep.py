@@ -33,7 +33,9 @@ def test_by_hand():
             heads[at] = model["intercept"]
             trained.append(step(model, X, y, "weights")["weights"])
         weights = sum(p * one for p, one in zip(share, trained, strict=True))
-    found = FedRep(rounds=2, epochs=1, head_epochs=2, batch=None, rate=0.3, scale="none").plain(SITES)
+    found = FedRep(n_rounds=2, epochs=1, head_epochs=2, batch_size=None, learning_rate=0.3, scale="none").plain(
+        SITES
+    )
     assert found.model.parameters["weights"] == pytest.approx(weights, abs=1e-7)
     assert found.model.parameters["intercept"].tolist() == [0.0]  # nobody's head is in the joint model
     for at, (site, (X, y)) in enumerate(zip(SITES, data, strict=True)):

@@ -66,7 +66,7 @@ def test_by_hand():
 
     Balanced softmax: −log(n_y·e^{g_y}/Σ n_c·e^{g_c}). The personal head adds to the generic scores and moves alone.
     """
-    rule = FedRoD(rounds=2, **hand.SETTINGS)
+    rule = FedRoD(n_rounds=2, **hand.SETTINGS)
     first, shared = hand.started(rule), (*hand.BODY, "head.generic.weight", "head.generic.bias")
     joint, personal = first, [{name: first[name] for name in PERSONAL} for _ in range(2)]
 

@@ -14,7 +14,7 @@ from tests.methods.iterative.torching import DIGITS, digits, torch
 def test_it_is_fedavg_in_the_first_round_and_where_mu_is_zero():
     assert torch.__version__
     sites = digits()
-    once, twice = DIGITS | {"rounds": 1}, DIGITS | {"rounds": 2}
+    once, twice = DIGITS | {"n_rounds": 1}, DIGITS | {"n_rounds": 2}
     assert np.array_equal(whole(Moon(**once).plain(sites).model), whole(FedAvg(**once).plain(sites).model))
     still = Moon(loss=Contrastive(mu=0.0), **twice)
     assert np.array_equal(whole(still.plain(sites).model), whole(FedAvg(**twice).plain(sites).model))
@@ -45,7 +45,7 @@ def test_each_site_is_compared_with_its_own_model_before():
 
 def test_by_hand():
     """Two rounds of Li, He and Song 2021, Eq. 3 and Algorithm 1, with cosines of features and τ = 0.5."""
-    rule = Moon(loss=Contrastive(mu=2.0, temperature=0.5), rounds=2, **hand.SETTINGS)
+    rule = Moon(loss=Contrastive(mu=2.0, temperature=0.5), n_rounds=2, **hand.SETTINGS)
     w, names, before = hand.started(rule), (*hand.BODY, *hand.LINEAR), [None, None]
 
     def cosine(a, b):
@@ -68,5 +68,5 @@ def test_by_hand():
         w = hand.mean(before)
     found = rule.plain(hand.sites(), hand.SEED).model.parameters
     hand.agrees(found, w, names)
-    plain = FedAvg(rounds=2, **hand.SETTINGS).plain(hand.sites(), hand.SEED).model.parameters
+    plain = FedAvg(n_rounds=2, **hand.SETTINGS).plain(hand.sites(), hand.SEED).model.parameters
     assert np.abs(plain.flat() - found.flat()).max() > 1e-3

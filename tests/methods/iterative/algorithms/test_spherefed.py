@@ -15,7 +15,7 @@ from tests.methods.iterative.torching import DIGITS, digits, torch
 def test_the_nearest_direction_is_predicted():
     assert torch.__version__
     sites = digits()
-    rule = SphereFed(**(DIGITS | {"rounds": 4, "epochs": 3, "rate": 0.3}))
+    rule = SphereFed(**(DIGITS | {"n_rounds": 4, "epochs": 3, "learning_rate": 0.3}))
     model = rule.plain(sites).model
     assert all(name.startswith("body.") for name in model.parameters)
     learner = rule.build_learner()
@@ -34,9 +34,9 @@ def test_by_hand():
     X = np.array([[1.0, 0.0], [0.0, 2.0], [1.0, 1.0], [2.0, 1.0]])
     y = np.array(["a", "b", "a", "b"])
     sites = [SiteData(f"s{k}", X, y) for k in range(2)]
-    network = MLP(depth=0, features=2, embedding=2)
-    rule = SphereFed(network=network, rounds=1, steps=1, batch=None, rate=0.1, scale="none")
-    still = SphereFed(network=network, rounds=1, steps=1, batch=None, rate=1e-12, scale="none")
+    network = MLP(depth=0, features=2, embedding_dim=2)
+    rule = SphereFed(network=network, n_rounds=1, steps=1, batch_size=None, learning_rate=0.1, scale="none")
+    still = SphereFed(network=network, n_rounds=1, steps=1, batch_size=None, learning_rate=1e-12, scale="none")
     first, found = (one.plain(sites, 3).model.parameters for one in (still, rule))
     arrays = [np.asarray(first[name], float) for name in first]
     directions = Orthonormal().build(2, 2).directions.double().numpy()
@@ -59,11 +59,11 @@ def test_by_hand():
 @pytest.mark.parametrize("weights", ["rows", "sites"])
 def test_the_last_round_fits_the_head_by_least_squares_over_all_rows(weights):
     sites = digits(rows=90)
-    settings = DIGITS | {"epochs": 2, "rate": 0.3, "weights": weights}
-    rule = SphereFed(**(settings | {"rounds": 4}), calibration=True)
+    settings = DIGITS | {"epochs": 2, "learning_rate": 0.3, "weights": weights}
+    rule = SphereFed(**(settings | {"n_rounds": 4}), calibration=True)
     run = fedgeom.run(rule, sites, seed=2)
     assert run.model.to_bytes() == rule.plain(sites, 2).model.to_bytes()
-    plain = SphereFed(**(settings | {"rounds": 3})).plain(sites, 2).model  # the same body, three rounds long
+    plain = SphereFed(**(settings | {"n_rounds": 3})).plain(sites, 2).model  # the same body, three rounds long
     for name, array in plain.parameters.items():
         np.testing.assert_allclose(run.model.parameters[name], array, atol=1e-6)
     learner = rule.build_learner()
@@ -79,7 +79,7 @@ def test_the_last_round_fits_the_head_by_least_squares_over_all_rows(weights):
 
 
 def test_what_calibration_cannot_do_is_refused():
-    with pytest.raises(InputError, match="rounds=2 or more"):
-        SphereFed(rounds=1, calibration=True)
+    with pytest.raises(InputError, match="n_rounds=2 or more"):
+        SphereFed(n_rounds=1, calibration=True)
     with pytest.raises(InputError, match="another was given"):
         SphereFed(head="linear", calibration=True)

@@ -72,10 +72,10 @@ def test_prototypes_in_the_ball_take_riemannian_steps_and_the_body_plain_ones():
     after = {}
     for steps in ("plain", "riemannian"):
         head = Poincare(prototypes="trained", steps=steps)
-        method = fedgeom.FedAvg(network=MLP(hidden=4, embedding=3), head=head, loss="geodesic-softmax")
+        method = fedgeom.FedAvg(network=MLP(hidden=4, embedding_dim=3), head=head, loss="geodesic-softmax")
         learner = method.build_learner()
         first = learner.start(5, 3, np.random.default_rng(0))
-        effort = Effort(steps=1, batch=None, rate=0.2)
+        effort = Effort(steps=1, batch_size=None, learning_rate=0.2)
         after[steps] = learner.fit(first, X, y, effort=effort, rng=np.random.default_rng(0))
     plain, riemannian = after["plain"], after["riemannian"]
     for name in set(first) - {"head.tangents"}:

@@ -15,7 +15,7 @@ Y = np.zeros(2, np.int64)
 
 
 def fit(start: Tree, objective=None, **effort) -> Tree:
-    chosen = Effort(**({"epochs": 1, "batch": None, "rate": 0.5} | effort))
+    chosen = Effort(**({"epochs": 1, "batch_size": None, "learning_rate": 0.5} | effort))
     return Bowl().fit(
         start, ROWS, Y, objective=objective or Objective(), effort=chosen, rng=np.random.default_rng(0)
     )
@@ -32,7 +32,7 @@ def test_steps_by_hand():
 
 
 def test_batches_are_drawn_from_the_generator():
-    first, again = (fit(Tree(w=np.zeros(1)), batch=1)["w"][0] for _ in range(2))
+    first, again = (fit(Tree(w=np.zeros(1)), batch_size=1)["w"][0] for _ in range(2))
     assert first == again
     # 10 then 2: 5, then 5 + 0.5·(2 − 5) = 3.5; 2 then 10: 1, then 5.5.
     assert first in (pytest.approx(3.5), pytest.approx(5.5))

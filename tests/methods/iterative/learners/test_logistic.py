@@ -91,7 +91,7 @@ def test_minibatches_descend_the_whole_objective():
     full = learner.gradient(shape.like(w), X, y).flat()
     total = np.zeros_like(w)
     for at in range(4):
-        effort = Effort(steps=1, only=np.arange(10 * at, 10 * at + 10), rate=1.0)
+        effort = Effort(steps=1, only=np.arange(10 * at, 10 * at + 10), learning_rate=1.0)
         moved = learner.fit(shape.like(w), X, y, effort=effort, rng=np.random.default_rng(0))
         total += (w - moved.flat()) / 4
     assert total == pytest.approx(full)
@@ -109,7 +109,7 @@ def test_single_precision_trains_like_double(solver):
     learner, (X, y) = Logistic(), drawn(3)
     start = learner.start(3, 3, np.random.default_rng(0))
     single = start.map(lambda leaf: leaf.astype(np.float32))
-    effort = Effort(solver=solver, epochs=3, batch=10)
+    effort = Effort(solver=solver, epochs=3, batch_size=10)
     expected, found = (
         learner.fit(begin, X, y, effort=effort, rng=np.random.default_rng(0)) for begin in (start, single)
     )
@@ -150,7 +150,7 @@ def test_steps_of_weighted_rows_by_finite_differences():
     learner = Logistic()
     start, w = anywhere(learner, 3, 3)
     at = start.like(w)
-    one = Effort(steps=1, batch=None, rate=1.0)
+    one = Effort(steps=1, batch_size=None, learning_rate=1.0)
     moved = learner.fit(
         at, X, y, objective=Objective(row_weights=weights), effort=one, rng=np.random.default_rng(0)
     )

@@ -15,7 +15,7 @@ from tests.methods.iterative.simulation import simulate
 torch = pytest.importorskip("torch", reason="torch is not installed; it comes with the extra fedgeom[torch]")
 nn = torch.nn
 SITES = unlike(n_sites=3, rows=15, columns=4, classes=3)
-SHORT = {"rounds": 2, "epochs": 2, "batch": 4}
+SHORT = {"n_rounds": 2, "epochs": 2, "batch_size": 4}
 
 
 @pytest.fixture(autouse=True)
@@ -52,7 +52,7 @@ COUNTING = TorchLearner("test-counting", counting)
 
 @pytest.mark.parametrize("row", [FedAvg, FedProx, Scaffold, FedDyn])
 def test_a_linear_module_is_logistic_regression_without_a_penalty(row):
-    options = {"rounds": 3, "epochs": 3, "batch": None, "rate": 0.2}
+    options = {"n_rounds": 3, "epochs": 3, "batch_size": None, "learning_rate": 0.2}
     ours = row(learner=Logistic(C=1e12), **options).plain(SITES).model
     theirs = row(learner=LINEAR, **options).plain(SITES).model
     assert np.allclose(theirs.parameters["weight"].T, ours.parameters["weights"], atol=1e-5)
@@ -75,7 +75,7 @@ def test_loss_and_gradient_are_those_of_logistic_regression():
 
 def test_an_objective_pulls_torch_as_it_pulls_numpy():
     X, y = SITES[0].X, np.arange(len(SITES[0])) % 3
-    effort, rng = Effort(epochs=4, batch=None, rate=0.1), np.random.default_rng(0)
+    effort, rng = Effort(epochs=4, batch_size=None, learning_rate=0.1), np.random.default_rng(0)
     start = LINEAR.start(4, 3, rng)
     terms = [start.like(rng.normal(size=start.size)) for _ in range(2)]
     mine = [Tree(intercept=part["bias"], weights=part["weight"].T) for part in terms]
@@ -141,7 +141,7 @@ def test_running_means_travel_and_counters_do_not():
 @pytest.mark.parametrize("row", [FedAvg, FedAdam, FedDyn, Scaffold])
 def test_running_variances_stay_positive(row):
     """A coordinator's step along a variance could make it negative; statistics are averaged, and nothing more."""
-    model = fedgeom.run(row(learner="test-deep", rounds=6, epochs=1, batch=5), SITES).model
+    model = fedgeom.run(row(learner="test-deep", n_rounds=6, epochs=1, batch_size=5), SITES).model
     assert (model.parameters["1.running_var"] > 0).all()
     assert np.isfinite(model.predict_proba(SITES[0].X)).all()
 
@@ -159,7 +159,7 @@ def test_fedper_keeps_the_head_at_home():
 
 def test_a_lonely_last_row_can_be_normalised():
     sites = [site.take(range(9)) for site in SITES]
-    model = fedgeom.run(FedAvg(learner="test-deep", rounds=1, epochs=1, batch=4), sites).model  # 4 + 4 + 1
+    model = fedgeom.run(FedAvg(learner="test-deep", n_rounds=1, epochs=1, batch_size=4), sites).model  # 4 + 4 + 1
     assert np.isfinite(whole(model)).all()
     one = SITES[0].take([0])
     with pytest.raises(InputError, match="takes two rows; the site has one"):
@@ -180,7 +180,7 @@ def test_model_files(tmp_path):
 
 def test_refusals():
     with pytest.raises(InputError, match='knows no solver "exact"'):
-        FedAvg(learner="test-linear", solver="exact", rounds=1).plain(SITES)
+        FedAvg(learner="test-linear", solver="exact", n_rounds=1).plain(SITES)
     wrong = TorchLearner("test-wrong", linear, head=("top",))
     with pytest.raises(InputError, match="head arrays top are not in the module; it has"):
         wrong.start(4, 3, np.random.default_rng(0))

@@ -48,7 +48,7 @@ def test_a_mean_counts_rows_by_their_weights():
 def test_a_loss_sees_the_sites_counts_the_joint_and_the_previous_model():
     SEEN.clear()
     sites = digits()
-    settings = DIGITS | {"batch": None}
+    settings = DIGITS | {"batch_size": None}
     found = FedAvg(loss="test-watching", **settings).plain(sites)
     first, second = SEEN[:3], SEEN[3:6]
     for site, seen in zip(sites, first, strict=True):
@@ -71,7 +71,7 @@ def test_the_loss_is_asked_for_by_name_and_travels_in_the_terms():
 
 def test_a_learner_with_a_loss_of_its_own_refuses_others():
     with pytest.raises(InputError, match="losses are for networks"):
-        FedAvg(loss="balanced", rounds=1).plain(digits())
+        FedAvg(loss="balanced", n_rounds=1).plain(digits())
 
 
 def test_row_weights_and_given_arrays_reach_the_loss():
@@ -79,7 +79,7 @@ def test_row_weights_and_given_arrays_reach_the_loss():
     learner = NetworkLearner(MLP(features=3), Linear())
     rng = np.random.default_rng(0)
     start, X, y = learner.start(4, 2, rng), rng.normal(size=(6, 4)), np.array([0, 1, 0, 1, 0, 1])
-    effort = Effort(epochs=1, batch=None)
+    effort = Effort(epochs=1, batch_size=None)
     given = Objective(loss=Watching(), given=Tree(centres=np.ones((2, 3), np.float32)))
     learner.fit(start, X, y, objective=given, effort=effort, rng=np.random.default_rng(1))
     assert SEEN[0]["given"]["centres"].shape == (2, 3)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedgeom.errors import InputError
-from fedgeom.methods.iterative import Decoupled, Two
+from fedgeom.methods.iterative import Decoupled, TwoHeadSum
 from tests.methods.iterative.torching import Given, batch_of, torch
 
 
@@ -15,7 +15,7 @@ def nll(scores, label):
 
 
 def made():
-    head = Two().build(2, 2)
+    head = TwoHeadSum().build(2, 2)
     with torch.no_grad():
         for layer, scale in ((head.generic, 1.0), (head.personal, 2.0)):
             layer.weight.copy_(scale * torch.eye(2))

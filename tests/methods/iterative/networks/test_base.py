@@ -12,7 +12,7 @@ from tests.methods.iterative.torching import torch
 
 
 def test_an_embedding_is_a_last_linear_layer_whose_features_may_be_negative():
-    network = MLP(features=5, embedding=20)
+    network = MLP(features=5, embedding_dim=20)
     assert (network.own_width, network.width) == (5, 20)
     torch.manual_seed(0)
     body = network.build((7,))
@@ -22,9 +22,9 @@ def test_an_embedding_is_a_last_linear_layer_whose_features_may_be_negative():
 
 
 def test_networks_travel_as_tables_and_come_back():
-    rule = FedAvg(network=LeNet(embedding=20, norm="group"), shape=(1, 28, 28))
+    rule = FedAvg(network=LeNet(embedding_dim=20, norm="group"), shape=(1, 28, 28))
     terms = rule.terms()
-    assert terms["network"] == {"name": "lenet", "embedding": 20, "features": 84, "norm": "group"}
+    assert terms["network"] == {"name": "lenet", "embedding_dim": 20, "features": 84, "norm": "group"}
     assert FedAvg.from_terms(terms | {"shape": [1, 28, 28]}) == rule
 
 

@@ -16,7 +16,7 @@ def test_lenet_has_the_published_number_of_parameters():
     body = LeNet().build((1, 28, 28))
     assert numbers(body) + 85 * 10 == 44_426
     assert body(torch.zeros(2, 1, 28, 28)).shape == (2, 84)
-    assert LeNet(embedding=20).build((3, 32, 32))(torch.zeros(2, 3, 32, 32)).shape == (2, 20)
+    assert LeNet(embedding_dim=20).build((3, 32, 32))(torch.zeros(2, 3, 32, 32)).shape == (2, 20)
 
 
 def test_resnet20_has_the_published_number_of_parameters():

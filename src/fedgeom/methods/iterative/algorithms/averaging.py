@@ -15,7 +15,7 @@ from fedgeom.methods.iterative.tree import State, Tree
 
 @dataclass(frozen=True, kw_only=True)
 class FedAvg(PrivateTraining, Algorithm):
-    """Sites train the joint model on their rows; the mean of their models is the next joint model.
+    """The standard way to train together: each site trains on its rows, and the models are averaged.
 
     McMahan et al. 2017, Algorithm 1: w ← Σ n_k/n · w_k. It is what an `Algorithm` does where nothing else is said.
     """
@@ -25,8 +25,9 @@ class FedAvg(PrivateTraining, Algorithm):
 
 @dataclass(frozen=True, kw_only=True)
 class FedNova(Algorithm):
-    """w ← w + (Σ p_k·a_k)·Σ p_k·(w_k − w)/a_k, where a_k is how often a site's gradients count in its change.
+    """For sites of very different sizes: FedAvg that allows for how long each trained (Wang et al. 2020).
 
+    w ← w + (Σ p_k·a_k)·Σ p_k·(w_k − w)/a_k, where a_k is how often a site's gradients count in its change.
     Wang et al. 2020. Plain steps count once each, so a_k is the number of steps; with momentum, see `SGD.counted`.
     """
 
@@ -51,7 +52,8 @@ class FedNova(Algorithm):
 
     def local(self, task: Task, given: State, own: State) -> State:
         """Train; send the change per step, and how many steps there were."""
-        w, count = given["model"], self.steps_taken(task.steps)
+        w = given["model"]
+        count = self.steps_taken(task.steps)
         change = task.fit(w) - w
         # What describes rows, such as a running mean, is no sum of steps.
         described = change.select(task.learner.statistics)
@@ -70,7 +72,10 @@ class FedNova(Algorithm):
 
 @dataclass(frozen=True, kw_only=True)
 class Interpolated(Algorithm):
-    """FedAvg, then at each site (1 − a)·joint + a·local, with a chosen by cross-validation there."""
+    """For sites whose patients differ: each mixes the joint model with its own, as suits it best.
+
+    FedAvg, then at each site (1 − a)·joint + a·local, with a chosen by cross-validation there.
+    """
 
     name: ClassVar[str] = "interpolated"
 
@@ -80,7 +85,7 @@ class Interpolated(Algorithm):
 
 @dataclass(frozen=True, kw_only=True)
 class LocalOnly(Algorithm):
-    """Each site trains as much as in all rounds of the others, and sends nothing of it.
+    """For comparison: each site trains alone, for as long as with the others, and sends nothing.
 
     The joint model stays untrained: use ``run.model.for_site(run.local[site])``.
     """
@@ -91,6 +96,6 @@ class LocalOnly(Algorithm):
     def personalise(self, task: Task, given: State, own: State) -> Tree:
         """Train on the site's own rows alone."""
         w = given["model"]
-        for round in range(1 if self.solver == "exact" else self.rounds):
-            w = task.fit(w, rate=self.rate_in(round))
+        for round in range(1 if self.solver == "exact" else self.n_rounds):
+            w = task.fit(w, learning_rate=self.rate_in(round))
         return Tree(w)

@@ -12,7 +12,7 @@ from fedgeom.errors import InputError
 from fedgeom.federation.settings import Between
 from fedgeom.methods.iterative.algorithm import Algorithm
 from fedgeom.methods.iterative.algorithms.personal import with_own_head
-from fedgeom.methods.iterative.heads import PERSONAL, Linear, Orthonormal, Two
+from fedgeom.methods.iterative.heads import PERSONAL, Linear, Orthonormal, TwoHeadSum
 from fedgeom.methods.iterative.losses import Calibrated, Contrastive, Decoupled, SquaredError, TowardsPrototypes
 from fedgeom.methods.iterative.settings import HeadOrName, LossOrName, NetworkOrName, Round
 from fedgeom.methods.iterative.task import Task
@@ -22,8 +22,9 @@ from fedgeom.protocols.fixed_point import Packing
 
 @dataclass(frozen=True, kw_only=True)
 class Moon(Algorithm):
-    """FedAvg whose sites keep features near the joint model's and away from those of their own before.
+    """For networks at sites whose patients differ: features are kept near the joint model's.
 
+    FedAvg whose sites keep features near the joint model's and away from those of their own before.
     Li, He and Song 2021. Each site keeps its last model for that.
     """
 
@@ -37,8 +38,9 @@ class Moon(Algorithm):
 
 @dataclass(frozen=True, kw_only=True)
 class FedRoD(Algorithm):
-    """Body and generic head learn from a balanced loss and are averaged; a personal head on top learns the site's own.
+    """For networks with two uses: one answer for patients of any site, one for those of each site.
 
+    Body and generic head learn from a balanced loss and are averaged; a personal head on top learns the site's own.
     Chen and Chao 2022, with a linear personal head. The joint model predicts by the generic head, a site's by both.
     """
 
@@ -47,14 +49,14 @@ class FedRoD(Algorithm):
 
     network: NetworkOrName | None = "mlp"
     """A network, which gets two heads."""
-    head: HeadOrName = Two.name
+    head: HeadOrName = TwoHeadSum.name
     """The generic and the personal head."""
     loss: LossOrName = Decoupled.name
     """Balanced softmax for everybody's part, cross-entropy for the site's."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.head, Two):
+        if not isinstance(self.head, TwoHeadSum):
             raise InputError(f'FedRoD has a generic and a personal head; leave head="two", not {self.head!r}')
 
     def shared(self, model: Tree) -> Tree:
@@ -74,7 +76,7 @@ class FedRoD(Algorithm):
 
 @dataclass(frozen=True, kw_only=True)
 class FedLC(Algorithm):
-    """FedAvg whose sites give rare classes larger margins (Zhang et al. 2022)."""
+    """For networks at sites with few rows of some classes: these get larger margins (Zhang et al. 2022)."""
 
     name: ClassVar[str] = "fedlc"
 
@@ -89,8 +91,9 @@ HEAD = "head.weight"
 
 @dataclass(frozen=True, kw_only=True)
 class SphereFed(Algorithm):
-    """FedAvg of the body under a fixed orthonormal head, with the squared error of cosines (Dong et al. 2022).
+    """For networks at sites that lack some classes: the last layer is fixed (Dong et al. 2022).
 
+    FedAvg of the body under a fixed orthonormal head, with the squared error of cosines.
     With ``calibration`` the last round trains nothing: sites add products of their features up, ZᵀZ and ZᵀY of
     normalised Z, and the head becomes the one of least squares over all rows, (ZᵀZ + λ·tr(ZᵀZ)/d·I)⁻¹ZᵀY. Sums
     are then at 64 bits.
@@ -115,8 +118,8 @@ class SphereFed(Algorithm):
             return
         if not isinstance(self.head, Orthonormal) or self.network is None:
             raise InputError('calibration=True fits the head "orthonormal" of a network; another was given')
-        if self.rounds < 2:
-            raise InputError("calibration=True takes the last round; give rounds=2 or more")
+        if self.n_rounds < 2:
+            raise InputError("calibration=True takes the last round; give n_rounds=2 or more")
         object.__setattr__(self, "head", replace(self.head, fitted=True))
 
     @property
@@ -137,7 +140,7 @@ class SphereFed(Algorithm):
             return super().local(task, given, own)
         w = given["model"]
         blank = self.sent_like(w)
-        if task.round < self.rounds - 1:
+        if task.round < self.n_rounds - 1:
             return blank | {"model": task.fit(w, frozen=(HEAD,))}
         Z = unit_rows(task.features(w))
         # A site counts by its rows already where weights are rows; then it sends means.
@@ -146,9 +149,10 @@ class SphereFed(Algorithm):
 
     def combine(self, state: State, mean: State, round: Round) -> State:
         """Take the mean of the bodies, or after the last round solve for the head."""
-        if not self.calibration or round.number < self.rounds - 1:
+        if not self.calibration or round.number < self.n_rounds - 1:
             return super().combine(state, mean, round)
-        gram, cross = np.asarray(mean["gram"], np.float64), np.asarray(mean["cross"], np.float64)
+        gram = np.asarray(mean["gram"], np.float64)
+        cross = np.asarray(mean["cross"], np.float64)
         size = len(gram)
         penalty = self.ridge * np.trace(gram) / size * np.eye(size)
         head = np.linalg.lstsq(gram + penalty, cross.T, rcond=None)[0].T
@@ -166,8 +170,9 @@ PARTS = ("prototypes", "counts")
 
 @dataclass(frozen=True, kw_only=True)
 class FedProto(Algorithm):
-    """A class's prototype is the mean feature of all its rows; each site's network is pulled towards the prototypes.
+    """For sites that keep their networks to themselves: only the mean feature of each class is shared.
 
+    A class's prototype is the mean feature of all its rows; each site's network is pulled towards the prototypes.
     Tan et al. 2022: C_c = Σ_k Σ_{rows of c} z / Σ_k n_kc, by one secure sum. Networks stay at the sites: the joint one
     is untrained, use ``run.model.for_site(run.local[site])``.
     """
@@ -211,7 +216,9 @@ class FedProto(Algorithm):
 
     def combine(self, state: State, mean: State, round: Round) -> State:
         """Divide the sums by the counts; a class that nobody had in this round keeps its prototype."""
-        sums, counts, before = mean["model"]["prototypes"], mean["model"]["counts"], state["model"]
+        sums = mean["model"]["prototypes"]
+        counts = mean["model"]["counts"]
+        before = state["model"]
         there = counts > 0
         means = sums / np.where(there, counts, 1)[:, None]
         prototypes = np.where(there[:, None], means, before["prototypes"])

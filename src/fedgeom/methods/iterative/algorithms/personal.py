@@ -18,7 +18,10 @@ from fedgeom.methods.iterative.tree import State, Tree
 
 @dataclass(frozen=True, kw_only=True)
 class Ditto(Algorithm):
-    """Each site also minimises h_k(v) = F_k(v) + λ/2·‖v − w_t‖² for itself (Li et al. 2021, Algorithm 1)."""
+    """For sites whose patients differ: each also gets a model of its own near the joint one (Li et al. 2021).
+
+    Each site also minimises h_k(v) = F_k(v) + λ/2·‖v − w_t‖² for itself (Algorithm 1).
+    """
 
     name: ClassVar[str] = "ditto"
 
@@ -44,8 +47,9 @@ class Ditto(Algorithm):
 
 @dataclass(frozen=True, kw_only=True)
 class PFedMe(Algorithm):
-    """A personal model θ_k near the site's copy w_k; the copy follows θ_k, and copies are averaged.
+    """For sites whose patients differ: each also gets a model of its own (T Dinh et al. 2020).
 
+    A personal model θ_k near the site's copy w_k; the copy follows θ_k, and copies are averaged.
     T Dinh et al. 2020, Algorithm 1: in each of R local rounds θ ≈ argmin F_k(θ) + λ/2·‖θ − w_k‖² on one minibatch by
     K steps, then w_k ← w_k − ηλ(w_k − θ); at the coordinator w ← (1 − β)w + β·mean(w_k).
     """
@@ -61,32 +65,35 @@ class PFedMe(Algorithm):
     """R: how often the copy moves in a round."""
     inner_steps: Annotated[int, Between(1)] = 5
     """K: gradient steps for each θ."""
-    outer_rate: Annotated[float, POSITIVE] = 0.05
+    outer_learning_rate: Annotated[float, POSITIVE] = 0.05
     """η: how fast the copy follows; ηλ ≤ 1 for stability."""
-    inner_rate: Annotated[float, POSITIVE] = 0.05
+    inner_learning_rate: Annotated[float, POSITIVE] = 0.05
     """The rate of the gradient steps for θ."""
     beta: Annotated[float, POSITIVE] = 1.0
     """β: how far the joint model moves towards the mean copy."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.outer_rate * self.lam <= 1:
-            raise InputError(f"lam={self.lam}, outer_rate={self.outer_rate} given; wanted 0 < outer_rate·lam ≤ 1")
+        if not self.outer_learning_rate * self.lam <= 1:
+            raise InputError(
+                f"lam={self.lam}, outer_learning_rate={self.outer_learning_rate} given; wanted "
+                "0 < outer_learning_rate·lam ≤ 1"
+            )
 
     def local(self, task: Task, given: State, own: State) -> State:
         """Move the site's copy after its personal models."""
         copy = given["model"].copy()
         for _ in range(self.local_rounds):
             theta = self._envelope(task, copy)
-            copy = copy - self.outer_rate * self.lam * (copy - theta)
+            copy = copy - self.outer_learning_rate * self.lam * (copy - theta)
         own["personal"] = theta
         return Tree(model=copy)
 
     def _envelope(self, task: Task, copy: Tree) -> Tree:
-        size = task.effort.batch_size(task.rows)
+        size = task.effort.step_rows(task.rows)
         rows = np.sort(task.rng.choice(task.rows, size, replace=False))
         objective = Objective(strength=self.lam, centre=copy)
-        return task.fit(copy, objective, steps=self.inner_steps, only=rows, rate=self.inner_rate)
+        return task.fit(copy, objective, steps=self.inner_steps, only=rows, learning_rate=self.inner_learning_rate)
 
     def combine(self, state: State, mean: State, round: Round) -> State:
         """Move the joint model towards the mean copy."""
@@ -98,8 +105,8 @@ class PFedMe(Algorithm):
             given["model"],
             Objective(strength=self.lam, centre=given["model"]),
             steps=self.local_rounds * self.inner_steps,
-            batch=None,
-            rate=self.inner_rate,
+            batch_size=None,
+            learning_rate=self.inner_learning_rate,
         )
 
     def own_model(self, task: Task, given: State, sent: State, own: State) -> Tree:
@@ -109,8 +116,9 @@ class PFedMe(Algorithm):
 
 @dataclass(frozen=True, kw_only=True)
 class FedPer(Algorithm):
-    """Body and head train together; only the body is sent and averaged (Arivazhagan et al. 2019).
+    """For networks at sites whose patients differ: each keeps its last layer (Arivazhagan et al. 2019).
 
+    Body and head train together; only the body is sent and averaged.
     The head is the learner's: for logistic regression the intercept, for a torch module the arrays it names. A site
     that did not train has the head of the first model and should train it.
     """
@@ -158,8 +166,9 @@ def with_own_head(task: Task, model: Tree, own: State, names: tuple[str, ...] = 
 
 @dataclass(frozen=True, kw_only=True)
 class FedRep(Algorithm):
-    """A site trains its own head on the joint body for some epochs, then the body under that head, and sends the body.
+    """For networks at sites whose patients differ: each has its own last layer, trained before the rest.
 
+    A site trains its own head on the joint body for some epochs, then the body under that head, and sends the body.
     Collins et al. 2021, Algorithm 1. ``epochs`` or ``steps`` are those of the body.
     """
 
@@ -198,8 +207,9 @@ class FedRep(Algorithm):
 
 @dataclass(frozen=True, kw_only=True)
 class FedBABU(Algorithm):
-    """Sites train the body alone; the head stays as it was first drawn, and each site fine-tunes all in the end.
+    """For networks at sites whose patients differ: a joint body; each site adapts all of it in the end.
 
+    Sites train the body alone; the head stays as it was first drawn, and each site fine-tunes all in the end.
     Oh, Kim and Yun 2022.
     """
 

@@ -15,7 +15,10 @@ from fedgeom.methods.iterative.tree import State, Tree
 
 @dataclass(frozen=True, kw_only=True)
 class FedProx(Algorithm):
-    """Sites minimise F_k(w) + μ/2·‖w − w_t‖², so that they stray less (Li et al. 2020, Eq. 2)."""
+    """For sites whose patients differ: FedAvg whose sites stay near the joint model (Li et al. 2020).
+
+    Sites minimise F_k(w) + μ/2·‖w − w_t‖², so that they stray less (Eq. 2).
+    """
 
     name: ClassVar[str] = "fedprox"
 
@@ -30,8 +33,9 @@ class FedProx(Algorithm):
 
 @dataclass(frozen=True, kw_only=True)
 class FedDyn(Algorithm):
-    """Sites minimise F_k(θ) − ⟨g_k, θ⟩ + α/2·‖θ − θ_t‖², and g_k follows the site's gradient.
+    """For sites whose patients differ: FedAvg with a correction that each site keeps (Acar et al. 2021).
 
+    Sites minimise F_k(θ) − ⟨g_k, θ⟩ + α/2·‖θ − θ_t‖², and g_k follows the site's gradient.
     Acar et al. 2021, Algorithm 1: g_k ← g_k − α(θ_k − θ_t); h ← h − α·|P|/m·mean(θ_k − θ_t); θ = mean(θ_k) − h/α.
     """
 
@@ -62,8 +66,9 @@ class FedDyn(Algorithm):
 
 @dataclass(frozen=True, kw_only=True)
 class Scaffold(Algorithm):
-    """Each local step is corrected by c − c_k, the difference of the joint and the site's own drift.
+    """For sites whose patients differ: FedAvg that corrects each site's drift (Karimireddy et al. 2020).
 
+    Each local step is corrected by c − c_k, the difference of the joint and the site's own drift.
     Karimireddy et al. 2020, Algorithm 1 with option II: c_k⁺ = c_k − c + (x − y_k)/(K·η). With momentum a step goes on
     in the next ones, and K is how often gradients count (`SGD.counted`): else variates would be many times too long.
     """
@@ -76,7 +81,7 @@ class Scaffold(Algorithm):
 
     weights: Literal["rows", "sites"] = "sites"
     """The published algorithm counts every site the same."""
-    server_rate: Annotated[float, POSITIVE] = 1.0
+    server_learning_rate: Annotated[float, POSITIVE] = 1.0
     """η_g: how far the joint model moves along the mean change."""
 
     def start(self, model: Tree) -> State:
@@ -85,13 +90,16 @@ class Scaffold(Algorithm):
 
     def local(self, task: Task, given: State, own: State) -> State:
         """Train with corrected steps; send the change of model and variate."""
-        x, c = given["model"], given["variate"]
+        x = given["model"]
+        c = given["variate"]
         mine = own.get("variate", x.zeros())
         y = task.fit(x, Objective(linear=c - mine))
-        own["variate"] = mine - c + (x - y) / (task.effort.optimizer.counted(task.steps) * task.effort.rate)
+        own["variate"] = (
+            mine - c + (x - y) / (task.effort.optimizer.counted(task.steps) * task.effort.learning_rate)
+        )
         return Tree(model=y - x, variate=own["variate"] - mine)
 
     def combine(self, state: State, mean: State, round: Round) -> State:
         """Move model and variate; the variate by the share |S|/N of the sites that took part."""
-        model = state["model"] + self.server_rate * mean["model"]
+        model = state["model"] + self.server_learning_rate * mean["model"]
         return Tree(model=model, variate=state["variate"] + round.share * mean["variate"])

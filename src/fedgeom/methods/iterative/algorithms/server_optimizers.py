@@ -16,13 +16,16 @@ from fedgeom.methods.iterative.tree import State, Tree
 
 @dataclass(frozen=True, kw_only=True)
 class FedAvgM(PrivateTraining, Algorithm):
-    """m ← βm + (mean − w), w ← w + η·m (Hsu, Qi and Brown 2019)."""
+    """For sites whose patients differ: FedAvg with momentum at the coordinator (Hsu, Qi and Brown 2019).
+
+    m ← βm + (mean − w), w ← w + η·m.
+    """
 
     name: ClassVar[str] = "fedavgm"
 
-    server_rate: Annotated[float, POSITIVE] = 1.0
+    server_learning_rate: Annotated[float, POSITIVE] = 1.0
     """η: the coordinator's step."""
-    beta: Annotated[float, Between(0, 1, open_high=True)] = 0.9
+    server_momentum: Annotated[float, Between(0, 1, open_high=True)] = 0.9
     """β: how much of the last step the next one repeats."""
 
     def start(self, model: Tree) -> State:
@@ -31,8 +34,8 @@ class FedAvgM(PrivateTraining, Algorithm):
 
     def combine(self, state: State, mean: State, round: Round) -> State:
         """Step along the momentum."""
-        momentum = self.beta * state["momentum"] + (mean["model"] - state["model"])
-        return Tree(model=state["model"] + self.server_rate * momentum, momentum=momentum)
+        momentum = self.server_momentum * state["momentum"] + (mean["model"] - state["model"])
+        return Tree(model=state["model"] + self.server_learning_rate * momentum, momentum=momentum)
 
 
 BETA = Between(0, 1, open_high=True)
@@ -42,7 +45,7 @@ BETA = Between(0, 1, open_high=True)
 class AdaptiveStep:
     """The step of Reddi et al. 2021, Algorithm 2, but for the rule of v."""
 
-    server_rate: Annotated[float, POSITIVE] = 0.1
+    server_learning_rate: Annotated[float, POSITIVE] = 0.1
     """η: the coordinator's step."""
     beta1: Annotated[float, BETA] = 0.9
     """β₁"""
@@ -62,7 +65,7 @@ class AdaptiveStep:
         change = mean["model"] - state["model"]
         first = self.beta1 * state["first"] + (1 - self.beta1) * change
         second = self.second_moment(state["second"], change**2)
-        step = self.server_rate * first / (second.map(np.sqrt) + self.tau)
+        step = self.server_learning_rate * first / (second.map(np.sqrt) + self.tau)
         return Tree(model=state["model"] + step, first=first, second=second)
 
     @abstractmethod
@@ -72,7 +75,10 @@ class AdaptiveStep:
 
 @dataclass(frozen=True, kw_only=True)
 class FedAdam(AdaptiveStep, PrivateTraining, Algorithm):
-    """Reddi et al. 2021, Algorithm 2: m ← β₁m + (1 − β₁)Δ, v ← β₂v + (1 − β₂)Δ², x ← x + η·m/(√v + τ)."""
+    """For models that FedAvg trains slowly: adaptive steps at the coordinator, by Adam (Reddi et al. 2021).
+
+    Algorithm 2: m ← β₁m + (1 − β₁)Δ, v ← β₂v + (1 − β₂)Δ², x ← x + η·m/(√v + τ).
+    """
 
     name: ClassVar[str] = "fedadam"
 
@@ -83,7 +89,10 @@ class FedAdam(AdaptiveStep, PrivateTraining, Algorithm):
 
 @dataclass(frozen=True, kw_only=True)
 class FedYogi(AdaptiveStep, PrivateTraining, Algorithm):
-    """FedAdam with Yogi's moment: v ← v − (1 − β₂)·Δ²·sign(v − Δ²)."""
+    """For models that FedAvg trains slowly: adaptive steps at the coordinator, by Yogi (Reddi et al. 2021).
+
+    FedAdam with Yogi's moment: v ← v − (1 − β₂)·Δ²·sign(v − Δ²).
+    """
 
     name: ClassVar[str] = "fedyogi"
 

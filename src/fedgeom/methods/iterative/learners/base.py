@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 
 from fedgeom.arrays import Floats, Ints
 from fedgeom.errors import InputError
+from fedgeom.memo import memoize
 from fedgeom.methods.iterative.effort import USUAL, Effort
+from fedgeom.methods.iterative.learners.logistic import Logistic
+from fedgeom.methods.iterative.learners.torch_module import NAME as NETWORK
+from fedgeom.methods.iterative.learners.torch_module import network_learner
 from fedgeom.methods.iterative.objective import LOSS, Objective
 from fedgeom.methods.iterative.tree import Tree
 from fedgeom.registry import Registry
@@ -94,12 +99,16 @@ class Learner(ABC):
             raise InputError(f'learner {self.name!r} knows no solver "exact"; use solver="sgd"')
         objective.only_terms(self.name)
         effort.only_plain(self.name)
-        shape, terms, free = Tree(parameters), objective.flat(), objective.free(parameters)
+        shape = Tree(parameters)
+        terms = objective.flat()
+        free = objective.free(parameters)
         w = shape.flat()
         weights = objective.row_weights
         for rows in effort.batches(len(X), rng, y):
             gradient = self._weighed(shape.like(w), X[rows], y[rows], None if weights is None else weights[rows])
-            w = w - effort.rate * step(gradient if objective.plain else gradient + terms.gradient(w), effort, free)
+            w = w - effort.learning_rate * step(
+                gradient if objective.plain else gradient + terms.gradient(w), effort, free
+            )
         return shape.like(w)
 
     def _weighed(self, parameters: Parameters, X: Floats, y: Ints, weights: Floats | None) -> Floats:
@@ -139,3 +148,15 @@ def learner_named(name: str) -> Learner:
     if not isinstance(found, Learner):
         raise InputError(f"the learner {name!r} is a {type(found).__name__}; wanted an instance of Learner")
     return found
+
+
+def built_learner(name: str, options: Mapping[str, Any]) -> Learner:
+    """Return a learner by its name; options are for "logistic" and for networks."""
+    if name == NETWORK:
+        return network_learner(options)
+    return _logistic(float(options["C"])) if name == Logistic.name and "C" in options else learner_named(name)
+
+
+@memoize(64)
+def _logistic(C: float) -> Learner:
+    return Logistic(C)

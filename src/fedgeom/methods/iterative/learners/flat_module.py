@@ -23,7 +23,8 @@ class FlatModule:
     """
 
     def __init__(self, module: nn.Module, device: torch.device):
-        self.module, self.device = module.float().to(device), device
+        self.module = module.float().to(device)
+        self.device = device
         kept = set(module.state_dict())
         named = dict(module.named_parameters())
         self.spans: dict[str, slice] = {}
@@ -87,7 +88,8 @@ class FlatModule:
         """
         found = []
         for name in self._on_ball:
-            span, shape = self.spans[name], self._tensors[name].shape
+            span = self.spans[name]
+            shape = self._tensors[name].shape
             v, slope = (one.detach()[span].view(shape).cpu().numpy() for one in (self.vector, self.gradient))
             moved = torch.from_numpy(sgd_step(v, slope, rate).ravel()).to(self.device, torch.float32)
             found.append((span, moved))
@@ -118,7 +120,7 @@ class FlatModule:
         return found
 
 
-class Undivided:
+class HeadlessModule:
     """A module without a body and a head of its own: the rows are the features."""
 
     def __init__(self, module: nn.Module):
@@ -137,7 +139,7 @@ class Undivided:
 def divided(module: nn.Module) -> Any:
     """Return a module as a body and a head: itself, where it says what its features and scores are."""
     both = callable(getattr(module, "features", None)) and callable(getattr(module, "scores", None))
-    return module if both else Undivided(module)
+    return module if both else HeadlessModule(module)
 
 
 class Frozen:

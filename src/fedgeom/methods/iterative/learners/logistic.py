@@ -84,9 +84,13 @@ class Logistic(Learner):
         """Descend in steps, or (``solver="exact"``) to the minimum by L-BFGS."""
         objective.only_terms(self.name)
         effort.only_plain(self.name)
-        shape, terms, rows, free = Tree(parameters), objective.flat(), len(X), objective.free(parameters)
+        shape = Tree(parameters)
+        terms = objective.flat()
+        rows = len(X)
+        free = objective.free(parameters)
         weights = objective.row_weights
-        w, double = shape.flat(), shape.map(lambda leaf: np.asarray(leaf, np.float64))
+        w = shape.flat()
+        double = shape.map(lambda leaf: np.asarray(leaf, np.float64))
         if effort.solver == "exact":
             if free is not None:
                 raise InputError(
@@ -98,7 +102,9 @@ class Logistic(Learner):
             # A minibatch sees the penalty of the whole site, so that the steps descend the same objective.
             count = None if weights is None else weights[at]
             gradient = self._flat_gradient(views, X[at], y[at], rows, count)
-            w -= effort.rate * step(gradient if objective.plain else gradient + terms.gradient(w), effort, free)
+            w -= effort.learning_rate * step(
+                gradient if objective.plain else gradient + terms.gradient(w), effort, free
+            )
         return shape.like(w)
 
     def _solve(
@@ -132,7 +138,8 @@ class Logistic(Learner):
 
         ``count`` (rows,) is what each row's loss is multiplied by, as scikit-learn's sample weights are.
         """
-        weights, residual = parameters["weights"], self._residual(parameters, X, y)
+        weights = parameters["weights"]
+        residual = self._residual(parameters, X, y)
         residual /= len(y)
         if count is not None:
             residual *= count[:, None]

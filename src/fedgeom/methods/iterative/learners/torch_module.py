@@ -78,7 +78,8 @@ class TorchLearner(Learner):
                 'networks and torch modules need torch: pip install "fedgeom[torch]" -c constraints.txt'
             ) from error
         self.name = name
-        self._torch, self._build = torch, build
+        self._torch = torch
+        self._build = build
         self._sizes = (0, 0)
         self._flat: FlatModule | None = None
         self._others: dict[str, FlatModule] = {}
@@ -103,7 +104,8 @@ class TorchLearner(Learner):
             self._make(columns, classes, 0)
 
     def _make(self, columns: int, classes: int, seed: int) -> None:
-        self._sizes, self._others = (columns, classes), {}
+        self._sizes = (columns, classes)
+        self._others = {}
         self._flat = self._new(seed)
 
     def _new(self, seed: int = 0) -> FlatModule:
@@ -125,7 +127,8 @@ class TorchLearner(Learner):
 
     def loss(self, parameters: Parameters, X: Floats, y: Ints) -> float:
         """Return the mean cross-entropy, as in evaluation."""
-        scores, labels = self._scored(parameters, X), self._torch.from_numpy(y)
+        scores = self._scored(parameters, X)
+        labels = self._torch.from_numpy(y)
         return float(self._torch.nn.functional.cross_entropy(scores, labels))
 
     def gradient(self, parameters: Parameters, X: Floats, y: Ints) -> Parameters:
@@ -182,13 +185,15 @@ class TorchLearner(Learner):
         """Take the optimizer's steps; dropout and the like draw from a seed that ``rng`` gives."""
         if effort.solver == "exact":
             raise InputError(f'learner {self.name!r} knows no solver "exact"; use solver="sgd"')
-        torch, seed, loss = self._torch, int(rng.integers(2**31)), objective.chosen_loss
+        torch = self._torch
+        seed = int(rng.integers(2**31))
+        loss = objective.chosen_loss
         with self._seeded(seed):
             flat = self._loaded.load(parameters)
             flat.train(objective.frozen)
             linear, centre = flat.flat(objective.linear), flat.flat(objective.centre)
             held = [(flat.spans[name], flat.vector.data[flat.spans[name]].clone()) for name in objective.frozen]
-            steps = effort.optimizer.build([flat.vector], effort.rate)
+            steps = effort.optimizer.build([flat.vector], effort.learning_rate)
             batch_of = self._batches(parameters, X, y, objective, effort, seed)
             for at in effort.batches(len(X), rng, y):
                 flat.gradient.zero_()
@@ -200,9 +205,9 @@ class TorchLearner(Learner):
                     if objective.strength:
                         away = flat.vector if centre is None else flat.vector - centre
                         flat.gradient.add_(away, alpha=objective.strength)
-                    if effort.clip is not None:
-                        torch.nn.utils.clip_grad_norm_([flat.vector], effort.clip)
-                    moved = flat.on_ball(effort.rate)
+                    if effort.max_grad_norm is not None:
+                        torch.nn.utils.clip_grad_norm_([flat.vector], effort.max_grad_norm)
+                    moved = flat.on_ball(effort.learning_rate)
                     steps.step()
                     # Points of the ball go their own way; the terms, momentum and decay would move frozen arrays.
                     for span, wanted in (*moved, *held):
@@ -215,10 +220,12 @@ class TorchLearner(Learner):
         """Return what makes a batch of the rows with these numbers."""
         from fedgeom.methods.iterative.learners.flat_module import Frozen, divided  # needs torch
 
-        torch, flat = self._torch, self._loaded
+        torch = self._torch
+        flat = self._loaded
         rows, labels = self._rows(X), torch.from_numpy(y).to(flat.device)
         counts = torch.bincount(labels, minlength=self._sizes[1]).float()
-        previous, joint = objective.previous, objective.joint
+        previous = objective.previous
+        joint = objective.joint
         network = divided(flat.module)
         looked_at = Frozen(lambda: self._other("joint", start if joint is None else joint))
         before = None if previous is None else Frozen(lambda: self._other("previous", previous))
@@ -269,7 +276,9 @@ class NetworkLearner(TorchLearner):
     """A body and a head. Its arrays are called "body.…" and "head.…"."""
 
     def __init__(self, network: Network, head: Head, shape: tuple[int, ...] | None = None):
-        self.network, self.head_choice, self.shape = network, head, shape
+        self.network = network
+        self.head_choice = head
+        self.shape = shape
         self._prepare(NAME, self._whole)
 
     @cached_property
@@ -285,9 +294,9 @@ class NetworkLearner(TorchLearner):
             raise InputError(
                 f"shape={shape} given, {math.prod(shape):,} numbers a row; the tables have {columns:,} columns"
             )
-        from fedgeom.methods.iterative.networks.layers import Whole  # needs torch, which is optional
+        from fedgeom.methods.iterative.networks.layers import BodyWithHead  # needs torch, which is optional
 
-        return Whole(self.network.build(shape), self.head_choice.build(self.network.width, classes))
+        return BodyWithHead(self.network.build(shape), self.head_choice.build(self.network.width, classes))
 
 
 def network_learner(options: Mapping[str, Any]) -> NetworkLearner:

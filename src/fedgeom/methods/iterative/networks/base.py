@@ -24,7 +24,7 @@ class Network(Choice):
 
     kind: ClassVar[str] = "network"
 
-    embedding: Annotated[int, Between(1, 4096)] | None = field(default=None, kw_only=True)
+    embedding_dim: Annotated[int, Between(1, 4096)] | None = field(default=None, kw_only=True)
     """d: a last linear layer to so many features, which may be negative; None: the features are those that the network
     has, after its last ReLU."""
 
@@ -36,7 +36,7 @@ class Network(Choice):
     @property
     def width(self) -> int:
         """d: how many features the body makes."""
-        return self.embedding or self.own_width
+        return self.embedding_dim or self.own_width
 
     @abstractmethod
     def layers(self, shape: tuple[int, ...]) -> list[torch.nn.Module]:
@@ -46,7 +46,7 @@ class Network(Choice):
         """Return the body, (rows, *shape) to (rows, width)."""
         from torch import nn  # optional
 
-        last = [nn.Linear(self.own_width, self.embedding)] if self.embedding else []
+        last = [nn.Linear(self.own_width, self.embedding_dim)] if self.embedding_dim else []
         return nn.Sequential(*self.layers(shape), *last)
 
 
@@ -87,7 +87,8 @@ class MLP(Network):
         from torch import nn  # optional
 
         parts: list[nn.Module] = [nn.Flatten()] if len(shape) > 1 else []
-        inputs, bent = math.prod(shape), [nn.ReLU()] if self.activation == "relu" else []
+        inputs = math.prod(shape)
+        bent = [nn.ReLU()] if self.activation == "relu" else []
         for _ in range(self.depth):
             parts += [nn.Linear(inputs, self.hidden), *bent]
             parts += [nn.Dropout(self.dropout)] if self.dropout else []

@@ -54,7 +54,8 @@ class Block(nn.Module):
             conv(inputs, outputs, 3, norm, stride=stride, padding=1), normalise(outputs, norm), nn.ReLU()
         )
         self.second = nn.Sequential(conv(outputs, outputs, 3, norm, padding=1), normalise(outputs, norm))
-        self.stride, self.more = stride, outputs - inputs
+        self.stride = stride
+        self.more = outputs - inputs
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         """Add the input, thinned out and with empty channels where the block has fewer pixels and more channels."""
@@ -64,12 +65,13 @@ class Block(nn.Module):
         return torch.relu(self.second(self.first(input)) + shortcut)
 
 
-class Whole(nn.Module):
+class BodyWithHead(nn.Module):
     """A body with its head: features of rows, scores of features."""
 
     def __init__(self, body: nn.Module, head: nn.Module):
         super().__init__()
-        self.body, self.head = body, head
+        self.body = body
+        self.head = head
 
     def features(self, inputs: torch.Tensor) -> torch.Tensor:
         """Return the features, (rows, d)."""

@@ -16,7 +16,7 @@ from fedgeom.arrays import Floats, Ints
 from fedgeom.data.sites import SiteData
 from fedgeom.data.validation import check_columns, check_known_labels, check_table
 from fedgeom.errors import InputError, ProtocolError
-from fedgeom.federation.coordinator import Sites
+from fedgeom.federation.coordinator import Coordinator
 from fedgeom.federation.messages import LARGEST_MESSAGE, Array, Key, Names, Question
 from fedgeom.federation.method import Method
 from fedgeom.federation.model import Model
@@ -31,7 +31,7 @@ from fedgeom.methods.ridge.settings import RidgeSettings
 from fedgeom.methods.ridge.site import SolutionMemory
 from fedgeom.methods.ridge.statistics import (
     FeatureProblem,
-    Made,
+    FeatureState,
     Statistics,
     change_bits,
     check_part,
@@ -164,13 +164,13 @@ class UpdateSite(SummingSite[UpdateMemory]):
         return np.array([place[name] for name in self.table.y.astype(str).tolist()], np.int64)
 
     @property
-    def made(self) -> Made:
+    def made(self) -> FeatureState:
         """What the features are made from."""
         if not self.memory.made:
             raise ProtocolError("the features did not come yet")
-        return msgspec.msgpack.decode(self.memory.made, type=Made)
+        return msgspec.msgpack.decode(self.memory.made, type=FeatureState)
 
-    def _plan(self, made: Made) -> FeatureProblem:
+    def _plan(self, made: FeatureState) -> FeatureProblem:
         return FeatureProblem(self.settings, made.seed, (1, 1), self.data.shape[1], len(self.settings.classes))
 
     @answers(TakeBase)
@@ -179,7 +179,7 @@ class UpdateSite(SummingSite[UpdateMemory]):
         if stands_for(ask.made, ask.hashes) != self.settings.since:
             raise ProtocolError("the features and sums that came are not those that the terms stand for")
         try:
-            made = msgspec.msgpack.decode(ask.made, type=Made)
+            made = msgspec.msgpack.decode(ask.made, type=FeatureState)
             plan = self._plan(made)
             made.fit.finished(plan)
             made.preparation()
@@ -188,14 +188,16 @@ class UpdateSite(SummingSite[UpdateMemory]):
             raise ProtocolError("the features that came cannot be used") from error
         if not fits:
             raise ProtocolError("the sums from before have another number of parts")
-        self.memory.made, self.memory.hashes = ask.made, ask.hashes
+        self.memory.made = ask.made
+        self.memory.hashes = ask.hashes
         return SolutionTaken()
 
     @answers(SumChange)
     def sum_change(self, ask: SumChange) -> Contribution:
         """Count rows that are added, and rows that are taken out, by class."""
         self.names.check_agreed(ask.classes)
-        signs, classes = signs_of(self.table), len(self.settings.classes)
+        signs = signs_of(self.table)
+        classes = len(self.settings.classes)
         counts = [np.bincount(self.codes[signs == one], minlength=classes) for one in (1, -1)]
         return self.contribute(ask, np.concatenate(counts).astype(np.int64))
 
@@ -211,9 +213,11 @@ class UpdateSite(SummingSite[UpdateMemory]):
     @answers(SumChangedGram)
     def sum_gram(self, ask: SumChangedGram) -> Contribution:
         """Add up a part of the change of the products."""
-        made, changed = self.made, self._changed(ask.counts)
+        made = self.made
+        changed = self._changed(ask.counts)
         plan = self._plan(made)
-        parts, at = gram_parts(self.settings, plan.width, plan.classes), starts(plan.width, plan.classes)
+        parts = gram_parts(self.settings, plan.width, plan.classes)
+        at = starts(plan.width, plan.classes)
         start = self.joining.memory.sums.index(SumChangedGram.kind)
         if ask.part >= len(parts) or ask.ticket.round != start + ask.part:
             raise ProtocolError(f"part {ask.part} of the sum is not what round {ask.ticket.round} is for")
@@ -234,9 +238,10 @@ class UpdateSite(SummingSite[UpdateMemory]):
     def _bits(self, changed: float) -> int:
         return change_bits(self.settings, changed, len(self.joining.memory.order))
 
-    def _gram(self, plan: FeatureProblem, made: Made) -> Floats:
+    def _gram(self, plan: FeatureProblem, made: FeatureState) -> Floats:
         """Return the products of rows that are added, less those of rows taken out."""
-        signs, ground = signs_of(self.table), made.fit.finished(plan)
+        signs = signs_of(self.table)
+        ground = made.fit.finished(plan)
         total = np.zeros(int(starts(plan.width, plan.classes)[-1]))
         for sign in (1, -1):
             rows = np.flatnonzero(signs == sign)
@@ -247,7 +252,8 @@ class UpdateSite(SummingSite[UpdateMemory]):
     @answers(TakeSolution)
     def take_solution(self, ask: TakeSolution) -> SolutionTaken:
         """Keep a solution until the sums have shown whether it is one."""
-        plan, memory = self._plan(self.made), self.memory.solution
+        plan = self._plan(self.made)
+        memory = self.memory.solution
         if memory.weights is None:  # asked the same again, it is kept as it is
             shape = (plan.width + 1, plan.classes)
             memory.take(ask.weights.numpy(), ask.alpha, ask.freedom, self.settings.alpha, shape)
@@ -256,7 +262,8 @@ class UpdateSite(SummingSite[UpdateMemory]):
     @answers(CheckUpdate)
     def check_update(self, ask: CheckUpdate) -> SolutionTaken:
         """Look at one part of the sums; at the last, decide and keep the model."""
-        memory, made = self.memory.solution, self.made
+        memory = self.memory.solution
+        made = self.made
         plan = self._plan(made)
         parts = gram_parts(self.settings, plan.width, plan.classes)
         start = self.joining.memory.sums.index(SumChangedGram.kind)
@@ -271,7 +278,9 @@ class UpdateSite(SummingSite[UpdateMemory]):
         self.memory.after = (*self.memory.after, hash_part(total))
         if memory.checked == len(parts):
             memory.conclude(self.settings.rule)
-            classes, maps, ground = self.settings.classes, self.settings.maps, made.fit.finished(plan)
+            classes = self.settings.classes
+            maps = self.settings.maps
+            ground = made.fit.finished(plan)
             model = RidgeModel.made(classes, maps, ground, memory.final(), memory.alpha, made.temperature)
             self.handed.keep(model.to_bytes())
         return SolutionTaken()
@@ -348,9 +357,10 @@ class RidgeUpdate(UpdateSettings, Method):
     def _base(before: Statistics) -> TakeBase:
         return TakeBase(made=msgspec.msgpack.encode(before.made), hashes=before.hashes)
 
-    def conduct(self, sites: Sites) -> RidgeModel:
+    def conduct(self, sites: Coordinator) -> RidgeModel:
         """Hold the conversation: join, give the features, sum the change, solve, let the sites check."""
-        before, cohort = self.before, join(sites, self)
+        before = self.before
+        cohort = join(sites, self)
         assert self.classes is not None
         kept = agree_on_names(cohort, self.classes)
         plan = FeatureProblem(self, before.made.seed, (1, 1), cohort.columns, len(self.classes))
@@ -396,7 +406,8 @@ class RidgeUpdate(UpdateSettings, Method):
         return solve(parts, gram_parts(self, plan.width, plan.classes), plan.width, plan.classes, self.alpha)
 
     def _model(self, found: Solution, plan: FeatureProblem, sums: Sequence[Floats]) -> RidgeModel:
-        made, parts = self.before.made, gram_parts(self, plan.width, plan.classes)
+        made = self.before.made
+        parts = gram_parts(self, plan.width, plan.classes)
         by = turn_of(sums, parts, found.weights, found.freedom) if self.rule == "discriminant" else None
         ground = made.fit.finished(plan)
         assert self.classes is not None

@@ -21,17 +21,17 @@ from fedgeom.data.readers import read_site
 from fedgeom.data.sites import SiteData
 from fedgeom.deploy.approvals import FolderApprovals
 from fedgeom.deploy.budgets import BudgetStore
-from fedgeom.deploy.journal import Journal, Kept, LocalEntry, sealed
+from fedgeom.deploy.journal import Journal, LocalEntry, StoredMemory, sealed
 from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.engines.flower.nodes import sign_introduction
 from fedgeom.errors import ContractError, DecodeError, InputError, ProtocolError, printable
 from fedgeom.evaluation.evaluation import FILE, class_titles, evaluate, own_counts
 from fedgeom.federation.messages import Refusal, Waiting, pack, unpack
 from fedgeom.federation.method import METHODS
+from fedgeom.federation.novelty import own_model_file
 from fedgeom.federation.record import SiteResult, write_site_result
 from fedgeom.federation.runner import SiteRunner, describe_failure
 from fedgeom.federation.site import SiteIdentity
-from fedgeom.federation.site_models import own_model_file
 from fedgeom.methods.catalogue import method_class, read_model
 from fedgeom.storage import make_private_folder, write_file, write_json, write_text
 
@@ -70,7 +70,8 @@ def _answer(folder: SiteFolder, journal: Journal, request: bytes, carried: bytes
         if not kept.memory and journal.has_answered(frame.run):
             raise ProtocolError(FORGOTTEN)
     except ProtocolError as error:  # nothing is remembered of it
-        reply, away = pack(frame.run, frame.method, Refusal(reason=str(error)[:2000])), carried or b""
+        reply = pack(frame.run, frame.method, Refusal(reason=str(error)[:2000]))
+        away = carried or b""
         counts = not isinstance(error, NotAdmittedError)
         journal.enter(enter(Refusal.kind, len(request), len(reply), note=str(error), counts=counts))
         return reply, away
@@ -88,7 +89,8 @@ def _answer(folder: SiteFolder, journal: Journal, request: bytes, carried: bytes
             reply, memory = runner.answer(request, kept.memory or None, begin)
         except InputError as error:  # about files of the site, which are nobody else's business
             log.warning("site %r cannot answer: %s", config.name, error)
-            reply, memory = pack(frame.run, frame.method, Refusal(reason=NOT_READY)), kept.memory
+            reply = pack(frame.run, frame.method, Refusal(reason=NOT_READY))
+            memory = kept.memory
         except ContractError as error:  # the method's fault, but whether it shows may depend on the data
             log.exception("the method %r breaks the contract: %s", frame.method, error)
             assert runner is not None
@@ -104,7 +106,7 @@ def _answer(folder: SiteFolder, journal: Journal, request: bytes, carried: bytes
         if notes:
             journal.enter(enter(said.kind, len(request), len(reply), note="; ".join(notes), counts=False))
         return reply, carried or b""
-    newest = Kept(kept.count + 1, memory)
+    newest = StoredMemory(kept.count + 1, memory)
     journal.keep(frame.run, newest)
     if said.kind == Refusal.kind and not notes:
         notes.append(msgspec.msgpack.decode(said.body, type=Refusal).reason)
@@ -118,7 +120,8 @@ def _answer(folder: SiteFolder, journal: Journal, request: bytes, carried: bytes
 
 def _identity(folder: SiteFolder) -> SiteIdentity:
     """Return who the site is, with its approvals and its budget; where one of their files is damaged, it stops."""
-    config, key = folder.config(), folder.identity()
+    config = folder.config()
+    key = folder.identity()
     budget = BudgetStore(folder.path, key, config.policy)
     budget.read()
     return SiteIdentity(
@@ -175,7 +178,8 @@ def _notes() -> Iterator[list[str]]:
             notes.append(printable(record.getMessage(), lines=True))
             print(notes[-1], file=sys.stderr)  # into site.log
 
-    handler, ours = Collect(logging.WARNING), logging.getLogger("fedgeom")
+    handler = Collect(logging.WARNING)
+    ours = logging.getLogger("fedgeom")
     ours.addHandler(handler)
     try:
         yield notes

@@ -57,13 +57,13 @@ def sum_noise(
     return SumNoise(sensitivity, whole / (parts * releases), honest, numbers)
 
 
-class NoisingMemory(msgspec.Struct, kw_only=True):
+class NoiseMemory(msgspec.Struct, kw_only=True):
     """What a site remembers: what the run may cost."""
 
     rho: float = 0.0
 
 
-class Noising(Part[NoisingMemory]):
+class NoisePart(Part[NoiseMemory]):
     """Adds a site's share of noise."""
 
     name: ClassVar[str] = "noising"
@@ -71,7 +71,8 @@ class Noising(Part[NoisingMemory]):
     def noise(self, *, sensitivity: float, numbers: int, releases: int = 1, apart: bool = False) -> SumNoise:
         """Return the noise of a sum (`sum_noise`); what the accountant says is remembered, as asking it takes time."""
         site: Any = self.site
-        settings, memory = site.settings, self.memory
+        settings = site.settings
+        memory = self.memory
         privacy = privacy_of(settings)
         if privacy is None:
             raise ProtocolError("the terms of this run have no privacy")

@@ -14,9 +14,9 @@ from fedgeom.deploy.site import leaves_with, terms_report
 from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.errors import FedgeomError, InputError
 from fedgeom.evaluation.evaluation import read_evaluation
-from fedgeom.federation.approval import JobTerms
+from fedgeom.federation.policy import JobTerms
 from fedgeom.report.at_site import RESULTS, site_results
-from fedgeom.report.table import Table, size
+from fedgeom.report.table import ReportTable, size
 from fedgeom.report.tables import budget_table, moment
 
 MOST_CHECKED = 5
@@ -126,7 +126,7 @@ def results(path: Path) -> list[dict[str, str]]:
     return found
 
 
-def ledger(path: Path) -> Table:
+def ledger(path: Path) -> ReportTable:
     """Return the last messages that left the site, the newest first."""
     entries = Journal(path).entries()[-MOST_ENTRIES:]
     rows = [
@@ -134,7 +134,7 @@ def ledger(path: Path) -> Table:
         for one in reversed(entries)
     ]
     head = ["when", "run", "method", "question", "sent", "what it reveals"]
-    return Table("What left this site", head, rows, right=(4,))
+    return ReportTable("What left this site", head, rows, right=(4,))
 
 
 def budget(path: Path) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from fedgeom.errors import TooFewSitesError
 from fedgeom.federation.messages import Array
 from fedgeom.federation.plan import WORD_MODULUS, Ask, Plan, Shape, Steps, Sum, array_size
 from fedgeom.federation.results import RunWarning
-from fedgeom.methods.xclp.anchors import SIZES, AnchorConversation, ModelRead, ReadModel, ThroughAnchors
+from fedgeom.methods.xclp.anchors import SIZES, AnchorCoordinator, ModelRead, ReadModel, ThroughAnchors
 from fedgeom.methods.xclp.core import GRID
 from fedgeom.methods.xclp.distances import Comparisons, compare, layout, neighbour_graph, smaller_messages
 from fedgeom.methods.xclp.messages import (
@@ -24,8 +24,8 @@ from fedgeom.methods.xclp.messages import (
     CountClasses,
     CountLabels,
     CountRows,
-    Kept,
     Reading,
+    ResultKept,
     Rows,
     Spread,
     Weigh,
@@ -33,13 +33,14 @@ from fedgeom.methods.xclp.messages import (
 from fedgeom.methods.xclp.model import XclpModel
 from fedgeom.methods.xclp.settings import NothingToSpreadError, XclpSettings
 from fedgeom.methods.xclp.site import ATTEMPTS
-from fedgeom.protocols import maximum
+from fedgeom.protocols import fixed_point
 from fedgeom.protocols.cohort import Cohort
 from fedgeom.protocols.secure_sum.messages import Ticket
 from fedgeom.protocols.secure_sum.rules import GroupDraw
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
+
 
 Wanted = dict[str, npt.NDArray[np.bool_]]
 """For each site, which of its rows want an influence column."""
@@ -58,8 +59,11 @@ class Propagation:
         features: bytes | None = None,
     ):
         """Begin; ``columns`` and ``features`` are those of what a network makes of the rows (`SumRows`)."""
-        self.settings, self.cohort, self.number = settings, cohort, round
-        self.columns, self.features = columns, features
+        self.settings = settings
+        self.cohort = cohort
+        self.number = round
+        self.columns = columns
+        self.features = features
         self.group = 0
         """Which of the groups of sites is under way; 0 where there are none."""
 
@@ -78,7 +82,9 @@ class Propagation:
         cohort = self.cohort
         keys = cohort.joined.keys
         draw.check_sizes(len(cohort.names), max(keys[name].min_cohort for name in cohort.names))
-        living, ended, failed = set(cohort.left), list[str](), list[Exception]()
+        living = set(cohort.left)
+        ended = list[str]()
+        failed = list[Exception]()
         figures: dict[str, Any] = {"groups": draw.count}
         for self.group, names in enumerate(draw.groups(cohort.names, cohort.sites.seed, cohort.joined.seed)):
             cohort.left = tuple(name for name in names if name in living)
@@ -97,7 +103,8 @@ class Propagation:
         return XclpModel(classes, variant=self.settings.variant), figures | {"classes": len(classes)}
 
     def _pairs(self, classes: tuple[str, ...]) -> tuple[XclpModel, dict[str, Any]]:
-        cohort, wanted = self.cohort, self._rows()
+        cohort = self.cohort
+        wanted = self._rows()
         distances = compare(self.settings, cohort, {name: len(mask) for name, mask in wanted.items()}, self.number)
         cohort.left = compared = tuple(sorted({name for pair in distances for name in pair}))
         places = layout(compared, {name: len(wanted[name]) for name in compared})
@@ -121,11 +128,12 @@ class Propagation:
         }
 
     def _anchors(self, classes: tuple[str, ...]) -> tuple[XclpModel, dict[str, Any]]:
-        cohort, settings = self.cohort, self.settings
-        talk = AnchorConversation(settings, cohort, self.columns, self.features)
+        cohort = self.cohort
+        settings = self.settings
+        talk = AnchorCoordinator(settings, cohort, self.columns, self.features)
         anchors = talk.fit()
         scores, counts = talk.scores(anchors, classes)
-        model = XclpModel(classes, anchors, scores, counts, settings.variant, settings.code)
+        model = XclpModel(classes, anchors, scores, counts, settings.variant, settings.n_nearest)
         read = ReadModel(model=model.to_bytes(), reading=self._reading(counts), round=self.number)
         summed = len(cohort.left)
         told = cohort.sites.ask(read, of=cohort.left, expect=ModelRead)
@@ -145,12 +153,12 @@ class Propagation:
         stamp = reading.stamp(model.to_bytes() if model.anchors is not None else b"")
         total = cohort.sum_elements(
             CountLabels(classes=model.classes, stamp=stamp, group=self.group, round=self.number),
-            modulus=maximum.MODULUS,
+            modulus=fixed_point.MODULUS,
             length=GRID + len(model.classes),
         )
-        (level,) = maximum.read_levels(total, [GRID])
+        (level,) = fixed_point.read_levels(total, [GRID])
         weigh = Weigh(level=level, sizes=Array.of(total[GRID:].astype(np.float64)), round=self.number)
-        cohort.sites.ask(weigh, of=cohort.left, expect=Kept).need(1, "that they have their confidences")
+        cohort.sites.ask(weigh, of=cohort.left, expect=ResultKept).need(1, "that they have their confidences")
 
     def _rows(self) -> Wanted:
         """Return, for each site, which of its rows want an influence column."""
@@ -183,7 +191,8 @@ class Propagation:
         """
         from fedgeom.geometry.graphs.propagation import influence_columns  # scipy.sparse: half a second
 
-        cohort, alpha = self.cohort, self.settings.setting.alpha
+        cohort = self.cohort
+        alpha = self.settings.setting.alpha
         columns = {
             name: influence_columns(graph, alpha, places[name][0] + np.flatnonzero(wanted[name])).astype(
                 np.float32
@@ -203,7 +212,7 @@ class Propagation:
             name: Collect(of=hidden.ticket, block=Array.of(b), reading=reading, round=self.number)
             for name, b in hidden.blocks.items()
         }
-        kept = cohort.sites.ask(back, expect=Kept)
+        kept = cohort.sites.ask(back, expect=ResultKept)
         kept.need(1, "that they have their rows")
         return tuple(kept)
 
@@ -310,7 +319,7 @@ class Propagate(Steps):
         block = Array.of(np.zeros(0, np.uint64))
         yield Ask(
             Collect(of=ticket, block=block, reading=self._reading(), round=self.round),
-            Kept(),
+            ResultKept(),
             down={name: array_size("u8", one * count) - array_size("u8", 0) for name, one in rows.items()},
             **more,
         )
@@ -322,9 +331,9 @@ class Propagate(Steps):
             return
         count = len(self.classes)
         labels = CountLabels(classes=self.classes, stamp=bytes(32), group=group, round=self.round)
-        yield Sum(labels, GRID + count, modulus=maximum.MODULUS, bound=bound, to=names)
+        yield Sum(labels, GRID + count, modulus=fixed_point.MODULUS, bound=bound, to=names)
         weigh = Weigh(level=GRID, sizes=Array.of(np.zeros(count)), round=self.round)
-        yield Ask(weigh, Kept(), bound=SUREST, to=names)
+        yield Ask(weigh, ResultKept(), bound=SUREST, to=names)
 
     def _reading(self) -> Reading:
         counts = Array.of(np.zeros(len(self.classes)))
@@ -334,7 +343,7 @@ class Propagate(Steps):
         """Return a model as large as that of so many anchors."""
         count = len(self.classes)
         blank = (np.zeros((anchors, columns)), np.zeros((anchors, count)), np.zeros(count))
-        return XclpModel(self.classes, *blank, self.settings.variant, self.settings.code).to_bytes()
+        return XclpModel(self.classes, *blank, self.settings.variant, self.settings.n_nearest).to_bytes()
 
 
 def _without_labels(group: int, names: Sequence[str], why: Exception) -> RunWarning:

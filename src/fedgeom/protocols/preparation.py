@@ -21,7 +21,7 @@ from fedgeom.federation.messages import Key, Message, Name, Names, Question
 from fedgeom.federation.plan import Ask, Plan, Shape, Steps, Sum, bytes_size, map_size, text_size
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.preparation import (
-    Agreed,
+    AgreedColumns,
     Fitting,
     Preparation,
     SiteColumns,
@@ -37,9 +37,9 @@ from fedgeom.federation.preparation import (
 )
 from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.site import Part, answers
-from fedgeom.federation.steps import MOST_COLUMNS, Columns, Fit, Step, SumKind, numbers_only, unfit
+from fedgeom.federation.steps import MOST_COLUMNS, Columns, Step, StepFit, SumKind, numbers_only, unfit
 from fedgeom.memo import memoize, memoize_per_object
-from fedgeom.protocols.join.site import Joining
+from fedgeom.protocols.join.site import JoinPart
 from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
 
 SLOTS = 256
@@ -258,7 +258,8 @@ WORDS = "categories that too few sites or rows have, taken together"
 
 def left_out(site: SiteData, raw: Columns) -> dict[str, list[str]]:
     """Return which of a site's own columns and categories are not among the joint ones, by why."""
-    known, found = set(raw.names), dict[str, list[str]]()
+    known = set(raw.names)
+    found = dict[str, list[str]]()
     columns = [name for name in site.columns if name not in known] if known else []
     if columns:
         found[COLUMNS] = columns
@@ -278,15 +279,15 @@ def warn_of(site: str, found: Mapping[str, list[str]]) -> None:
         log.warning("site %r: %s: %s%s", site, what, ", ".join(names[:MOST_SHOWN]), more)
 
 
-class PreparingMemory(msgspec.Struct, kw_only=True):
+class PreparationMemory(msgspec.Struct, kw_only=True):
     """What a site remembers of the joint columns, and of the steps as far as they are fitted."""
 
     sealed: bytes = b""
     opened: bytes = b""
     """A hash of the lists: one run has one set of columns."""
-    agreed: Agreed | None = None
+    agreed: AgreedColumns | None = None
     raw: Columns | None = None
-    fits: list[Fit] = []
+    fits: list[StepFit] = []
     last: bytes = b""
     """A hash of the sum that was taken last: asked again, the site takes it once."""
     done: bool = False
@@ -299,16 +300,16 @@ def _prepared(
     return finished().transform(part, scratch)
 
 
-class Preparing(Part[PreparingMemory]):
+class PreparationPart(Part[PreparationMemory]):
     """Prepares the site's rows before the method sees them."""
 
     name: ClassVar[str] = "preparing"
     site: Any
 
     @property
-    def joining(self) -> Joining:
+    def joining(self) -> JoinPart:
         """The part that joined."""
-        found: Joining = self.site.joining
+        found: JoinPart = self.site.joining
         return found
 
     @property
@@ -335,7 +336,8 @@ class Preparing(Part[PreparingMemory]):
     @answers(SealColumns)
     def seal_columns(self, ask: SealColumns) -> SealedColumns:
         """Seal what the site's columns and categories are called for the other sites."""
-        memory, site = self.memory, self.site
+        memory = self.memory
+        site = self.site
         _ = self.steps
         self.joining.open_letters(ask.participants, ask.letters)
         if not memory.sealed:
@@ -348,7 +350,8 @@ class Preparing(Part[PreparingMemory]):
     @answers(HoldColumns)
     def hold_columns(self, ask: HoldColumns) -> ColumnsHeld:
         """Open all lists, once, and work out the joint columns."""
-        memory, stamp = self.memory, hash_columns(ask.sealed)
+        memory = self.memory
+        stamp = hash_columns(ask.sealed)
         if self.site.name not in ask.sealed or not set(ask.sealed) <= set(self.joining.memory.order):
             raise ProtocolError("the lists of columns are not those of members with this site among them")
         self.joining.check_many_enough(ask.sealed)
@@ -359,7 +362,8 @@ class Preparing(Part[PreparingMemory]):
         return ColumnsHeld(slots=slots_for(len(memory.agreed.pairs())))
 
     def _open(self, lists: Mapping[str, bytes]) -> dict[str, SiteColumns]:
-        key, found = self.joining.shared_secret(b"columns"), {}
+        key = self.joining.shared_secret(b"columns")
+        found = {}
         for name, sealed in sorted(lists.items()):
             text = unseal(key, sealed, fingerprint(b"columns", self.site.run, name.encode()), sender=name)
             try:
@@ -369,7 +373,7 @@ class Preparing(Part[PreparingMemory]):
                 raise ProtocolError(f"the columns of {name!r} cannot be read: {error}") from error
         return found
 
-    def _agreed(self) -> Agreed:
+    def _agreed(self) -> AgreedColumns:
         if self.memory.agreed is None:
             raise ProtocolError("the site was asked about columns before it knew the others'")
         return self.memory.agreed
@@ -377,12 +381,15 @@ class Preparing(Part[PreparingMemory]):
     @answers(CountCategories)
     def count_categories(self, ask: CountCategories) -> Any:
         """Add to the secure sum which categories there are here, and how many rows of each."""
-        agreed, rows = self._agreed(), self._rows
+        agreed = self._agreed()
+        rows = self._rows
         if ask.lists != self.memory.opened or not agreed.words or ask.slots != slots_for(len(agreed.pairs())):
             raise ProtocolError("the categories to be counted are not those that this site knows")
-        places, vector = self._places(ask.slots), np.zeros(2 * ask.slots, np.int64)
+        places = self._places(ask.slots)
+        vector = np.zeros(2 * ask.slots, np.int64)
         counts = own_counts(agreed, self._own(), len(rows))
-        vector[places], vector[ask.slots + places] = counts > 0, counts
+        vector[places] = counts > 0
+        vector[ask.slots + places] = counts
         return self.site.contribute(ask, vector)
 
     def _places(self, slots: int) -> Ints:
@@ -393,7 +400,9 @@ class Preparing(Part[PreparingMemory]):
     @answers(KeepColumns)
     def keep_columns(self, ask: KeepColumns) -> JointColumns:
         """Check the counts and keep the categories that enough sites and rows have."""
-        agreed, memory, pairs = self._agreed(), self.memory, self._agreed().pairs()
+        agreed = self._agreed()
+        memory = self.memory
+        pairs = self._agreed().pairs()
         if (ask.result is not None) != bool(pairs):
             raise ProtocolError(
                 "categories were counted where there are none, or not counted where there are some"
@@ -404,7 +413,8 @@ class Preparing(Part[PreparingMemory]):
             counts = ask.result.counts()
             slots = len(counts) // 2
             places = self._places(slots)
-            sites, rows = counts[places], counts[slots + places]
+            sites = counts[places]
+            rows = counts[slots + places]
         if memory.raw is None:
             found = joint_columns(agreed, sites, rows, category_floors(self.steps, self.joining.class_floors))
             memory.raw = with_given_words(found, self.steps)
@@ -415,7 +425,8 @@ class Preparing(Part[PreparingMemory]):
 
     def fitting(self) -> Fitting:
         """Return how far the preparation is fitted."""
-        memory, joined = self.memory, self.joining
+        memory = self.memory
+        joined = self.joining
         if memory.raw is None:
             raise ProtocolError("the joint columns are not agreed on yet")
         noise = self.site.noising.noise if self._private else None
@@ -424,7 +435,8 @@ class Preparing(Part[PreparingMemory]):
 
     def _take(self, last: SumResult | None) -> Fitting:
         """Take the sum that came before, once, if it is the one that the sites added up; return what follows."""
-        memory, fitting = self.memory, self.fitting()
+        memory = self.memory
+        fitting = self.fitting()
         stamp = b"none" if last is None else fingerprint(b"last", msgspec.msgpack.encode(last))
         if memory.last == stamp:
             return fitting

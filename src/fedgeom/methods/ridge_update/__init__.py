@@ -1,1 +1,0 @@
-"""Adding rows to a ridge, or taking them out, by one secure sum of the change."""
