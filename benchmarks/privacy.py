@@ -15,7 +15,6 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -25,6 +24,7 @@ import numpy as np
 import fedgeom
 from fedgeom.crypto.discrete_gaussian import discrete_gaussian
 from fedgeom.crypto.masks import NoiseStream
+from fedgeom.federation import plan
 from fedgeom.federation.coordinator import Coordinator
 from fedgeom.federation.method import Method
 from fedgeom.federation.model import Model
@@ -57,11 +57,6 @@ class BoundedSite(SummingSite[Any]):
     """Adds a vector that is made beforehand, with a bound and noise where the terms say so."""
 
     vector: ClassVar[Any] = None
-
-    @classmethod
-    def all_sums(cls, settings: Any) -> Sequence[type[SumQuestion]]:
-        """Return the one sum."""
-        return (AskBounded,)
 
     @answers(AskBounded)
     def add(self, ask: AskBounded) -> Contribution:
@@ -96,6 +91,10 @@ class AddVector(Method):
     classes: ClassNames = None
     min_sites: int = 2
     privacy: PrivacyOrTable = None
+
+    def plan(self, shape: plan.Shape) -> plan.Plan:
+        """Yield the one sum."""
+        yield plan.Sum(AskBounded(length=self.length), self.length)
 
     def conduct(self, sites: Coordinator) -> First:
         """Join and add up."""

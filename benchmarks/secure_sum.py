@@ -20,7 +20,6 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -30,6 +29,7 @@ import numpy as np
 import fedgeom
 from fedgeom.crypto.masks import KeyStream
 from fedgeom.engines.embedded import EmbeddedEngine
+from fedgeom.federation import plan
 from fedgeom.federation.coordinator import Coordinator
 from fedgeom.federation.messages import unpack
 from fedgeom.federation.method import Method
@@ -54,11 +54,6 @@ class VectorSite(SummingSite[Any]):
     """Adds a vector that is made beforehand."""
 
     vector: ClassVar[Any] = None
-
-    @classmethod
-    def all_sums(cls, settings: Any) -> Sequence[type[SumQuestion]]:
-        """Return the one sum."""
-        return (AskVector,)
 
     @answers(AskVector)
     def add(self, ask: AskVector) -> Contribution:
@@ -86,6 +81,10 @@ class OneVector(Method):
     site: ClassVar[type[Site[Any]]] = VectorSite
     model_type: ClassVar[type[Model]] = Sum
     length: int
+
+    def plan(self, shape: plan.Shape) -> plan.Plan:
+        """Yield the one sum."""
+        yield plan.Sum(AskVector(length=self.length), self.length)
 
     def conduct(self, sites: Coordinator) -> Sum:
         """Join and add up."""

@@ -9,52 +9,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "fedgeom"
-STILL_TWICE = frozenset(
-    {
-        "Agreed",
-        "Answered",
-        "Answers",
-        "Asked",
-        "Begin",
-        "Choice",
-        "Ciphertexts",
-        "Columns",
-        "Conversation",
-        "Draws",
-        "Engine",
-        "Entry",
-        "Evidence",
-        "Exchange",
-        "FirstLetters",
-        "Fit",
-        "Grid",
-        "Ground",
-        "Head",
-        "Kept",
-        "Layout",
-        "Learn",
-        "Learnt",
-        "Letter",
-        "Linear",
-        "Mean",
-        "Network",
-        "Node",
-        "Owner",
-        "PassOn",
-        "Settle",
-        "Shape",
-        "Step",
-        "SumCells",
-        "SumColumns",
-        "SumEvidence",
-        "SumMoments",
-        "SumRows",
-        "SumScales",
-        "Table",
-        "Task",
-    }
-)
-"""Class names that two modules still use: one of the two is to be renamed, and the name taken off this list."""
 
 
 def modules() -> Iterator[tuple[str, ast.Module]]:
@@ -75,8 +29,7 @@ def test_no_class_name_is_used_twice() -> None:
             if isinstance(node, ast.ClassDef):
                 homes.setdefault(node.name, []).append(name)
     twice = {name: places for name, places in homes.items() if len(places) > 1}
-    assert {name: places for name, places in twice.items() if name not in STILL_TWICE} == {}
-    assert STILL_TWICE - set(twice) == set(), "used once only now: take it off the list STILL_TWICE"
+    assert twice == {}
 
 
 def test_imports_inside_functions_say_why() -> None:

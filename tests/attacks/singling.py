@@ -98,23 +98,29 @@ def _summed(liar: Liar, method: Any, lie: Any = None, part: Any = None) -> Learn
     """Hold the run up to its first sum; ``lie`` changes that sum's question for everybody."""
     kind = SumTerms if isinstance(method, fedgeom.Shrunk) else TrainMasked
     sums: list[Floats] = []
-    honest = cohort_module.secure_sum
+    request_sum = cohort_module.request_sum
+    unmask = cohort_module.unmask
 
-    def listening(joined: Any, number: int, question: Any, **options: Any) -> Any:
+    def lying(joined: Any, number: int, question: Any, **options: Any) -> Any:
         ask = lie(question) if lie is not None and isinstance(question, kind) else question
-        total = honest(joined, number, ask, **options)
-        if isinstance(question, kind):
-            sums.append(from_fixed(total.vector, fraction_bits=question.fraction_bits))
+        return request_sum(joined, number, ask, **options)
+
+    def listening(joined: Any, found: Any, **options: Any) -> Any:
+        total = unmask(joined, found, **options)
+        if isinstance(found.request.asked, kind):
+            sums.append(from_fixed(total.vector, fraction_bits=kind.fraction_bits))
         return total
 
-    cohort_module.secure_sum = listening
+    cohort_module.request_sum = lying
+    cohort_module.unmask = listening
     failed: FedgeomError | None = None
     try:
         method.conduct(liar.talk)
     except (FedgeomError, ArithmeticError, ValueError) as error:
         failed = error if isinstance(error, FedgeomError) else None
     finally:
-        cohort_module.secure_sum = honest
+        cohort_module.request_sum = request_sum
+        cohort_module.unmask = unmask
     return judge(liar, sums[0] if sums else None, kind, failed, part=part)
 
 

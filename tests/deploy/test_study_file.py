@@ -11,7 +11,7 @@ from fedgeom.deploy.study_file import Study, holdout_of, read_comparison, read_s
 from fedgeom.errors import InputError
 from fedgeom.federation.holdout import Holdout
 from fedgeom.federation.method import METHODS
-from fedgeom.testing.examples import example_sites
+from fedgeom.testing.rehearsal import example_sites
 
 SITES = example_sites()
 TWO = '[sweep]\nmethods = ["fedavg", "fedprox"]\n'

@@ -16,7 +16,7 @@ from fedgeom.engines.benchmark import hash_tables, sweep, write_sweep
 from fedgeom.errors import InputError
 from fedgeom.federation.coordinator import Coordinator
 from fedgeom.federation.holdout import Holdout, part_rows
-from fedgeom.testing.examples import example_sites
+from fedgeom.testing.rehearsal import example_sites
 from tests.unlisted import unlisted
 
 SHORT = {"n_rounds": 1, "epochs": 1}

@@ -13,7 +13,7 @@ from fedgeom.data.datasets import load_set
 from fedgeom.data.demo_data import in_own_words
 from fedgeom.evaluation.evaluation import beside_pooled, class_titles, matched_tally, own_counts, pooled_tally
 from fedgeom.federation.holdout import Holdout
-from fedgeom.testing.examples import example_sites
+from fedgeom.testing.rehearsal import example_sites
 from tests.methods.ptopofl.making import concepts
 
 

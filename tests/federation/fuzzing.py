@@ -30,7 +30,7 @@ from fedgeom.methods.iterative import GroupMedian
 from fedgeom.methods.ridge.image_features import Conv
 from fedgeom.methods.ridge.update import RidgeUpdate
 from fedgeom.protocols.secure_sum.messages import SumQuestion, hash_question
-from fedgeom.testing.examples import twins
+from fedgeom.testing.rehearsal import twins
 from tests.protocols.naming import Naming
 
 RUN = bytes(range(32))

@@ -27,8 +27,7 @@ from fedgeom.federation.policy import (
 )
 from fedgeom.federation.runner import SiteRunner
 from fedgeom.protocols.site import SecureMemory
-from fedgeom.testing.examples import example_sites
-from fedgeom.testing.rehearsal import Rehearsal
+from fedgeom.testing.rehearsal import Rehearsal, example_sites
 
 JOB: dict[str, Any] = {
     "method": "m",

@@ -15,7 +15,7 @@ from fedgeom.federation.coordinator import Event, Lost
 from fedgeom.federation.messages import Refusal, Waiting, pack
 from fedgeom.federation.policy import JobTerms, NotApprovedError
 from fedgeom.federation.session import ApprovalRetryEngine, ApprovalTimeout, Session, in_words
-from fedgeom.testing.examples import example_sites
+from fedgeom.testing.rehearsal import example_sites
 
 RUN = bytes(32)
 HELLO, OTHER = pack(RUN, "m", Refusal(reason="stands for an invitation")), pack(RUN, "m", Waiting())

@@ -16,8 +16,7 @@ from fedgeom.federation.policy import Policy, StrictPolicy
 from fedgeom.federation.runner import LEAVES
 from fedgeom.federation.session import Session
 from fedgeom.protocols.site import SummingSite
-from fedgeom.testing.examples import example_sites
-from fedgeom.testing.rehearsal import Rehearsal
+from fedgeom.testing.rehearsal import Rehearsal, example_sites
 from tests.testing.test_check import cases
 
 SITES = example_sites()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedgeom.data.sites import SiteData
-from fedgeom.testing.examples import example_sites, twins, with_extreme_row
+from fedgeom.testing.rehearsal import example_sites, twins, with_extreme_row
 
 
 def test_sites_lie_in_the_disc_and_have_both_classes() -> None:

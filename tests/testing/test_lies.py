@@ -12,9 +12,8 @@ from fedgeom.federation.messages import Array, Message, Names, Question, decode,
 from fedgeom.methods.iterative.setup import Ready
 from fedgeom.methods.moments.messages import SumClassMoments
 from fedgeom.protocols.secure_sum.messages import hash_question
-from fedgeom.testing.examples import example_sites
 from fedgeom.testing.lies import ARRAYS, Lie, lies_about, restamped
-from fedgeom.testing.rehearsal import Rehearsal
+from fedgeom.testing.rehearsal import Rehearsal, example_sites
 
 RNG = np.random.default_rng(0)
 

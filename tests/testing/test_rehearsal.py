@@ -8,8 +8,7 @@ import pytest
 
 import fedgeom
 from fedgeom.federation.messages import encode
-from fedgeom.testing.examples import example_sites
-from fedgeom.testing.rehearsal import CheckContext, Rehearsal, refused
+from fedgeom.testing.rehearsal import CheckContext, Rehearsal, example_sites, refused
 
 
 def test_every_exchange_can_be_played_again_and_gives_the_same_answer() -> None:

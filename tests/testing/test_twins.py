@@ -15,8 +15,7 @@ from fedgeom.extend import Method, answers
 from fedgeom.methods.moments.messages import SumClassMoments
 from fedgeom.methods.moments.site import MomentsSite
 from fedgeom.protocols.model_delivery import ModelTaken, TakeResult
-from fedgeom.testing.examples import example_sites
-from fedgeom.testing.rehearsal import CheckContext
+from fedgeom.testing.rehearsal import CheckContext, example_sites
 from fedgeom.testing.twins import refusals_reveal_nothing
 from tests.methods.xclp.making import cones
 

@@ -41,8 +41,7 @@ def submit(
 
     Ends with code 0 when the run is finished, 1 when it failed, 130 when it was interrupted.
     """
-    from fedgeom.cli.outcome import terminated
-    from fedgeom.cli.screen import complain, console, tell
+    from fedgeom.cli.screen import complain, console, tell, terminated
     from fedgeom.deploy import submit as service
     from fedgeom.deploy.coordinator_folder import CoordinatorFolder
     from fedgeom.errors import InputError
@@ -88,8 +87,7 @@ def submit(
 
 def show_failure(folder: Path, said: str, screen: Console) -> None:
     """Print how a run failed, and the sites that it had lost by then: they are often why."""
-    from fedgeom.cli.outcome import show_warnings
-    from fedgeom.cli.screen import complain
+    from fedgeom.cli.screen import complain, show_warnings
     from fedgeom.federation.record import read_warnings
 
     show_warnings(read_warnings(folder), screen)
@@ -152,9 +150,8 @@ class Display:
 
 def show_record(folder: Path, screen: Console) -> None:
     """Print what a run's record holds."""
-    from fedgeom.cli.outcome import show_record as show_page
-    from fedgeom.cli.outcome import show_warnings
-    from fedgeom.cli.screen import tell
+    from fedgeom.cli.screen import show_record as show_page
+    from fedgeom.cli.screen import show_warnings, tell
     from fedgeom.federation.record import read_folder
     from fedgeom.report import tables
     from fedgeom.report.table import to_terminal

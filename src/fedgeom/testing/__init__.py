@@ -5,4 +5,4 @@ from fedgeom.testing.check import CheckResult as CheckResult
 from fedgeom.testing.check import check_method as check_method
 from fedgeom.testing.check import checks_of as checks_of
 from fedgeom.testing.check import parametrize_with_checks as parametrize_with_checks
-from fedgeom.testing.examples import example_sites as example_sites
+from fedgeom.testing.rehearsal import example_sites as example_sites

@@ -13,9 +13,8 @@ import numpy as np
 
 from fedgeom.errors import DecodeError, FedgeomError
 from fedgeom.federation.messages import Question, decode, unpack
-from fedgeom.testing.examples import twins
 from fedgeom.testing.lies import Lie, lies_about, restamped
-from fedgeom.testing.rehearsal import CheckContext, RecordedExchange, Rehearsal, refused
+from fedgeom.testing.rehearsal import CheckContext, RecordedExchange, Rehearsal, refused, twins
 
 PLACES = ("before joining", "in its time", "once more", "after the end")
 """When a question is put: what the site remembers then differs."""

@@ -12,7 +12,7 @@ import pytest
 import fedgeom
 from fedgeom.errors import InputError
 from fedgeom.federation.writers import WRITERS, Writer, check_writers
-from fedgeom.testing.examples import example_sites
+from fedgeom.testing.rehearsal import example_sites
 
 TRAINED = fedgeom.FedAvg(n_rounds=3, epochs=1, validation_fraction=0.25, holdout=0.25)
 

@@ -10,7 +10,7 @@ pytest.importorskip(
 )
 
 import fedgeom
-from fedgeom.testing.examples import example_sites
+from fedgeom.testing.rehearsal import example_sites
 
 TRAINED = fedgeom.FedAvg(n_rounds=3, epochs=1, validation_fraction=0.25, holdout=0.25)
 

@@ -11,7 +11,7 @@ pytest.importorskip(
 from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 
 import fedgeom
-from fedgeom.testing.examples import example_sites
+from fedgeom.testing.rehearsal import example_sites
 
 TRAINED = fedgeom.FedAvg(n_rounds=3, epochs=1, validation_fraction=0.25, holdout=0.25)
 

@@ -15,7 +15,7 @@ from fedgeom.federation.messages import unpack
 from fedgeom.federation.model import Model
 from fedgeom.methods.moments.model import MomentsModel
 from fedgeom.protocols.evaluation import SumEvaluation
-from fedgeom.testing.examples import example_sites
+from fedgeom.testing.rehearsal import example_sites
 from tests.unlisted import unlisted
 
 

@@ -18,8 +18,7 @@ from fedgeom.federation.model import Model
 from fedgeom.federation.policy import Policy
 from fedgeom.protocols.evaluation import Counts, SumEvaluation, count_rows
 from fedgeom.protocols.secure_sum.messages import hash_question
-from fedgeom.testing.examples import example_sites
-from fedgeom.testing.rehearsal import Rehearsal, refused
+from fedgeom.testing.rehearsal import Rehearsal, example_sites, refused
 
 
 class Told(Model):

@@ -11,7 +11,7 @@ from fedgeom.errors import ProtocolError
 from fedgeom.federation.coordinator import Coordinator
 from fedgeom.federation.messages import decode, unpack
 from fedgeom.protocols.preparation import KeepColumns, PrepareRows, SumMoments
-from fedgeom.testing.examples import example_sites
+from fedgeom.testing.rehearsal import example_sites
 from tests.federation.fuzzing import record
 from tests.preparation.raw import clinical
 
