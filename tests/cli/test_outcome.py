@@ -13,7 +13,8 @@ import pytest
 from rich.console import Console
 
 import fedgeom
-from fedgeom.cli.screen import Terminated, console, kept, new_folder, show, terminated
+from fedgeom.cli.outcome import kept, new_folder, show, terminated
+from fedgeom.cli.screen import Terminated, console
 from fedgeom.errors import InputError, TooFewSitesError
 from fedgeom.evaluation.evaluation import FILE
 from fedgeom.federation.record import RunRecord

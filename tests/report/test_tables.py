@@ -162,7 +162,7 @@ def swept() -> Sweep:
 def test_a_sweep_says_what_was_tried_and_what_came_of_it():
     flat = " ".join(printed(*tables.sweep_tables(swept())).split())
     for piece in (
-        "[red]a rate = 0.1 0.700 0.700 0.700 0 of 2",
+        "[red]a learning_rate = 0.1 0.700 0.700 0.700 0 of 2",
         "optimizer = sgd (momentum = 0.9) 0.900 0.900 0.900 1 of 2",
         "b as they are failed 0 of 2",
         "Take [red]a",
