@@ -219,7 +219,7 @@ class CohortRules:
         raise ProtocolError(
             f"this sum differs from one before by {len(names)} sites ({', '.join(names[:8])}): {why} "
             "(sums_after_losses = false). Resume the run when lost sites are back, or run again with those "
-            "that are left, and with share=1 where a share of the sites is drawn; or set "
+            "that are left, and with participation=1 where a share of the sites is drawn; or set "
             "sums_after_losses = true in the site.toml of those sites"
         )
 
@@ -349,7 +349,7 @@ class GroupDraw:
         """Raise `InputError`, which says how many sites are needed, where groups are smaller than policies ask for."""
         if sites < self.count * min_cohort:
             most = sites // min_cohort
-            other = f", or groups={most} at most" if most >= LEAST_GROUPS else ""
+            other = f", or n_groups={most} at most" if most >= LEAST_GROUPS else ""
             raise InputError(
                 f"{sites} sites in {self.count} groups given: some group has {sites // self.count}, and policies ask "
                 f"for {min_cohort} in each sum (min_cohort). Wanted {self.count * min_cohort} sites or more{other}"
