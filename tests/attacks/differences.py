@@ -13,7 +13,7 @@ from fedgeom.methods.iterative.messages import TrainMasked
 from fedgeom.methods.iterative.setup import BeginTraining, SumTrainingColumns, agree
 from fedgeom.methods.iterative.training import TrainingLoop
 from fedgeom.methods.iterative.tree import Tree, to_wire
-from fedgeom.methods.moments.messages import SumClassMoments
+from fedgeom.methods.moments.site import SumClassMoments
 from fedgeom.methods.shrunk.core import terms_length
 from fedgeom.methods.shrunk.site import SumTerms
 from fedgeom.protocols.names import KeepNames, agree_on_names

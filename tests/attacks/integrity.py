@@ -18,8 +18,8 @@ from fedgeom.methods.hulls.messages import TakeHullModel
 from fedgeom.methods.iterative import GroupMedian
 from fedgeom.methods.iterative.messages import Finish
 from fedgeom.methods.moments.core import build_model
-from fedgeom.methods.moments.messages import SumClassMoments
 from fedgeom.methods.moments.model import MomentsModel
+from fedgeom.methods.moments.site import SumClassMoments
 from fedgeom.methods.xclp.anchors import ReadModel
 from fedgeom.methods.xclp.model import XclpModel
 from fedgeom.protocols.model_delivery import TakeModel, TakeResult

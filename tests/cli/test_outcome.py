@@ -19,8 +19,8 @@ from fedgeom.errors import InputError, TooFewSitesError
 from fedgeom.evaluation.evaluation import FILE
 from fedgeom.federation.record import RunRecord
 from fedgeom.federation.results import lost_site
+from fedgeom.report.label_names import Naming, read_naming
 from fedgeom.report.page import NAMES
-from fedgeom.report.words import Naming, read_naming
 from tests.evaluation.counting import figures
 
 

@@ -28,7 +28,7 @@ def test_every_combination_for_every_row(tmp_path):
         tmp_path,
         "seed = 7\n[parameters]\nn_rounds = 2\nmu = 0.5\n"
         + TWO
-        + "[sweep.grid]\nrate = [0.1, 0.2]\nepochs = [1, 2]\n",
+        + "[sweep.grid]\nlearning_rate = [0.1, 0.2]\nepochs = [1, 2]\n",
     )
     assert found.seeds == [7, 8, 9]
     assert found.by == "balanced_accuracy"
@@ -62,7 +62,7 @@ grid.learning_rate = [0.1, 0.5]
     ]
     assert len(found.rows["plain"]) == 2
     assert found.settings == study(tmp_path, text).settings  # the same draw
-    alone = study(tmp_path, 'method = "fedavg"\n[sweep]\n[sweep.grid]\nrate = [0.1, 0.2]\n')
+    alone = study(tmp_path, 'method = "fedavg"\n[sweep]\n[sweep.grid]\nlearning_rate = [0.1, 0.2]\n')
     assert [one.learning_rate for one in alone.rows["fedavg"]] == [0.1, 0.2]
 
 
@@ -78,7 +78,7 @@ grid.learning_rate = [0.1, 0.5]
         (TWO + "[sweep.grid]\nlearning_rate = []\n", "learning_rate"),
         (TWO + "[sweep.grid]\nlearning_rate = [-1]\n", "row 'fedavg' .*learning_rate=-1"),
         (TWO + "[sweep.rows.fedprox.grid]\nmu = [0.1, 1.0]\n", r"\(fedavg 1, fedprox 2\).*tries = 1"),
-        (TWO + "tries = 3\n[sweep.grid]\nrate = [0.1]\n", "has only 1 settings"),
+        (TWO + "tries = 3\n[sweep.grid]\nlearning_rate = [0.1]\n", "has only 1 settings"),
         (TWO + "seeds = 0\n", "seeds"),
         ("[parameters]\nrunds = 1\n" + TWO, r"\[parameters\] has the unknown key 'runds'"),
         (TWO + "[sweep.rows.fedprox.parameters]\nn_rounds = 99\n", r"fedprox trains .*\(99, 5, None\)"),

@@ -14,7 +14,7 @@ from fedgeom.federation.ledger import Ledger
 from fedgeom.federation.ledger import LedgerEntry as Message
 from fedgeom.protocols.evaluation import Counts, Tally
 from fedgeom.report import tables
-from fedgeom.report.words import read_naming
+from fedgeom.report.label_names import read_naming
 from tests.evaluation.counting import figures
 from tests.evaluation.test_benchmark import comparison
 from tests.report.printing import printed

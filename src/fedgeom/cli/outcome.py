@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from fedgeom.federation.results import Run, RunWarning
-    from fedgeom.report.words import Truth
+    from fedgeom.report.label_names import Truth
 
 
 RESUMABLE = ("resume", "outcomes")
@@ -94,8 +94,8 @@ def kept(folder: Path, out: Console, *, again: str = "") -> Iterator[None]:
 def show(run: Run, out: Console, *, truth: Truth | None = None) -> None:
     """Print ledger, names and figures of a run with a folder, and add picture and page to the folder."""
     from fedgeom.report import page, tables
+    from fedgeom.report.label_names import read_naming
     from fedgeom.report.table import to_terminal
-    from fedgeom.report.words import read_naming
 
     folder = run.folder
     assert folder is not None, "the commands always record their runs"

@@ -21,7 +21,7 @@ from fedgeom.methods import SUMMARIES
 from fedgeom.methods.catalogue import load_model, method_class
 from fedgeom.report.disc import site_shapes
 from fedgeom.report.ellipses import has_ellipses, plane
-from fedgeom.report.words import Naming, read_naming
+from fedgeom.report.label_names import Naming, read_naming
 from fedgeom.storage import write_json
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import numpy as np
 
 from fedgeom.errors import DecodeError, FedgeomError
 from fedgeom.federation.messages import Question, decode, unpack
-from fedgeom.testing.lies import Lie, lies_about, restamped
+from fedgeom.testing.adversary import Lie, lies_about, restamped
 from fedgeom.testing.rehearsal import CheckContext, RecordedExchange, Rehearsal, refused, twins
 
 PLACES = ("before joining", "in its time", "once more", "after the end")
