@@ -91,15 +91,20 @@ LEAST_COLUMNS = 4096
 """A model of so many columns is tried out; one of more, if its file has as many numbers as it says columns."""
 
 
+ROWS_TRIED = 7
+"""With one row, arrays of a wrong shape may fit by broadcasting."""
+
+
 def _try_out(model: Any, most: int) -> None:
-    """Let a model predict a row of zeros: a spoilt one is better refused when it is read than when it is needed."""
+    """Let a model predict rows of zeros: a spoilt one is better refused when it is read than when it is needed."""
     try:
         width = model.width if model.preparation is None else model.preparation.raw.width
         if width is not None and width <= most:
             with np.errstate(all="ignore"):
-                model.predict(np.zeros((1, width)))
+                rows = np.zeros((ROWS_TRIED, width))
+                model.predict(rows)
                 if hasattr(model, "predict_proba"):
-                    _, columns = model.predict_proba(np.zeros((1, width))).shape
+                    _, columns = model.predict_proba(rows).shape
                     if columns != len(model.classes_):
                         raise ValueError(f"{columns} probabilities for {len(model.classes_)} classes")
     except (FedgeomError, ImportError):  # not every row can be predicted, by every model, and everywhere
