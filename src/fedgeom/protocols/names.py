@@ -71,7 +71,7 @@ class HoldNames(Question, kind="names.hold", answer=NamesHeld):
     sealed: dict[Name, Sealed]
 
 
-class CountNames(SumQuestion, kind="names.count", checked=True):
+class CountNames(SumQuestion, kind="names.count", checked=True, decides_floors=True):
     """Ask which names a site has and how many rows of each, masked, and under numbers that only sites understand."""
 
     answer_reveals: ClassVar[str] = (

@@ -85,7 +85,7 @@ class HoldColumns(Question, kind="prepare.hold", answer=ColumnsHeld):
     sealed: dict[Name, Sealed]
 
 
-class CountCategories(SumQuestion, kind="prepare.categories", checked=True):
+class CountCategories(SumQuestion, kind="prepare.categories", checked=True, decides_floors=True):
     """Ask which categories a site has and how many rows of each, masked, under numbers that only sites understand."""
 
     answer_reveals: ClassVar[str] = (
@@ -113,7 +113,7 @@ class KeepColumns(Question, kind="prepare.keep", answer=JointColumns):
     result: SumResult | None = None
 
 
-class SumCells(SumQuestion, kind="prepare.cells", checked=True):
+class SumCells(SumQuestion, kind="prepare.cells", checked=True, decides_floors=True):
     """Ask how many cells of each column have a number, and more counts of cells."""
 
     answer_reveals: ClassVar[str] = (

@@ -87,6 +87,9 @@ class SumQuestion(Question, kind="sum.question", answer=MaskedVector):
     where the terms draw none, over all sites."""
     row_sum: ClassVar[bool] = False
     """Whether each site learns its own rows of the sum, and nobody more (`fedgeom.protocols.row_sums`)."""
+    decides_floors: ClassVar[bool] = False
+    """Whether it only counts sites and rows, to find what too few of them have to be summed: such counts may be
+    small, since nothing else is summed of what they find too rare."""
     ticket: Ticket = Ticket()
 
     @property

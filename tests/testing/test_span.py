@@ -1,0 +1,275 @@
+"""The span test finds rows, and groups of few rows or sites, in the sums of honest runs; each finding has its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fedgeom
+from fedgeom.arrays import Floats
+from fedgeom.data.sites import SiteData
+from fedgeom.errors import InputError
+from fedgeom.federation.policy import StrictPolicy
+from fedgeom.methods.ridge.features import Binned, LinearFeatures
+from fedgeom.preparation.one_hot import OneHot
+from fedgeom.preparation.pca import PCA
+from fedgeom.preparation.scale import Scale
+from fedgeom.testing.span import RowTerms, SmallGroup, row_terms, small_groups
+
+POLICY = StrictPolicy()
+Change = Callable[[int, Floats, Any], tuple[Floats, Any]]
+"""What is odd about a site's table, given the site's number."""
+
+
+def tables(
+    change: Change = lambda at, X, y: (X, y), *, sites: int = 5, rows: int = 40, columns: int = 3
+) -> list[SiteData]:
+    """Return sites with two classes of Gaussian rows, changed."""
+    rng = np.random.default_rng(0)
+    found = []
+    for at in range(sites):
+        y = np.array(["a", "b"])[np.arange(rows) % 2]
+        X = rng.standard_normal((rows, columns)) + 0.8 * (y == "b")[:, None]
+        X = np.clip(X, -2.5, 2.5)
+        X += 1e-3 * rng.standard_normal(X.shape)
+        X, y = change(at, X, y.astype("<U4"))
+        found.append(SiteData(f"s{at}", X, y, columns=tuple(f"x{j}" for j in range(X.shape[1]))))
+    return found
+
+
+def with_words(codes: Callable[[int, Any], Any], words: tuple[str, ...] = ("f", "m", "x")) -> list[SiteData]:
+    """Return sites with a column of words; ``codes`` gives those of a site, from the usual two and its number."""
+    found = []
+    for at, site in enumerate(tables()):
+        usual = np.random.default_rng(at).integers(0, 2, len(site)).astype(float)
+        table = np.column_stack([site.X, codes(at, usual)])
+        found.append(SiteData(site.name, table, site.y, columns=(*site.columns, "dx"), categories={"dx": words}))
+    return found
+
+
+def groups_of(method: Any, sites: list[SiteData], *without: str) -> list[SmallGroup]:
+    """Return the groups below the strict policy's floors that a run's sums have, but for some kinds of sums."""
+    found = row_terms(method, sites, POLICY).without(*without)
+    return small_groups(found, sites, POLICY.min_rows, POLICY.min_sites)
+
+
+def assert_none(groups: list[SmallGroup]) -> None:
+    """Fail where there are any, and show them."""
+    assert not groups, "\n".join(map(str, groups))
+
+
+def one_gap(at: int, X: Floats, y: Any) -> tuple[Floats, Any]:
+    """One cell is empty."""
+    if at == 1:
+        X[7, 2] = np.nan
+    return X, y
+
+
+def one_flag(at: int, X: Floats, y: Any) -> tuple[Floats, Any]:
+    """A column of 0 has one 1."""
+    return np.column_stack([X, (at == 1) & (np.arange(len(X)) == 7)]), y
+
+
+def two_flags(at: int, X: Floats, y: Any) -> tuple[Floats, Any]:
+    """Two columns of 0 and 1 are the same but in one row."""
+    flag = np.arange(len(X)) % 3 == 0
+    other = flag ^ ((at == 1) & (np.arange(len(X)) == 7))
+    return np.column_stack([X, flag, other]), y
+
+
+def rare_class(at: int, X: Floats, y: Any) -> tuple[Floats, Any]:
+    """One site has a class of its own."""
+    if at == 1:
+        y[:5] = "rare"
+    return X, y
+
+
+def outlier(at: int, X: Floats, y: Any) -> tuple[Floats, Any]:
+    """One number is far from all others."""
+    if at == 1:
+        X[7, 2] = 6.0
+    return X, y
+
+
+def small_cell(at: int, X: Floats, y: Any) -> tuple[Floats, Any]:
+    """Two columns of 0 and 1 are both 1 in one row, though each is often 1."""
+    place = np.arange(len(X))
+    both = (at == 1) & (place == 0)
+    return np.column_stack([X, place % 3 == 0, (place % 3 == 1) | both]), y
+
+
+EUCLIDEAN: dict[str, Any] = {"space": "euclidean"}
+ROW = ("s1", 7)
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        pytest.param(fedgeom.Ridge(), id="ridge"),
+        pytest.param(fedgeom.Ridge(prepare=[Scale(), PCA(2)]), id="ridge, scaled, components"),
+        pytest.param(fedgeom.Moments(**EUCLIDEAN), id="moments"),
+        pytest.param(fedgeom.Moments(prepare=[Scale(max_value=10)], **EUCLIDEAN), id="moments, scaled"),
+    ],
+)
+def test_sums_over_tables_with_nothing_rare_rest_on_many_rows(method: Any) -> None:
+    assert_none(groups_of(method, tables()))
+
+
+def test_categories_that_many_rows_of_each_class_have_are_hidden() -> None:
+    assert_none(groups_of(fedgeom.Moments(prepare=[OneHot()], **EUCLIDEAN), with_words(lambda at, usual: usual)))
+
+
+def test_terms_are_what_each_row_adds() -> None:
+    sites = tables()
+    found = row_terms(fedgeom.Moments(**EUCLIDEAN), sites, POLICY)
+    X = np.concatenate([site.X for site in sites])
+    inside = np.concatenate([site.y for site in sites]) == "a"
+    unit = 2.0**24  # numbers are in fixed point
+    assert found.numbers[0] == "moments.sum 1 [0]"
+    np.testing.assert_allclose(found.terms[0] / unit, inside, atol=1e-6)
+    np.testing.assert_allclose(found.terms[2] / unit, inside * X[:, 1], atol=1e-6)
+    np.testing.assert_allclose(found.terms[5] / unit, inside * X[:, 0] * X[:, 1], atol=1e-6)
+    assert found.rows[41] == ("s1", 1)
+    assert found.uneven == {}
+
+
+def test_rows_held_out_have_terms_in_the_evaluation_alone() -> None:
+    sites = tables()
+    found = row_terms(fedgeom.Moments(holdout=0.25, **EUCLIDEAN), sites, POLICY)
+    learnt = (np.abs(found.without("evaluation.sum").terms) > 0).any(axis=0)
+    tested = (np.abs(found.without("moments.sum").terms[4:]) > 0).any(
+        axis=0
+    )  # those before count rows learnt from
+    assert learnt.sum() == 150  # of each class' 20 rows, five are kept aside
+    assert not (learnt & tested).any()
+    assert (learnt | tested).all()
+
+
+def planted(rows: int, support: list[int], rank: int = 20) -> RowTerms:
+    """Return terms that are mixtures of random ones and of one that a few rows have."""
+    rng = np.random.default_rng(1)
+    terms = rng.standard_normal((rank, rows))
+    terms[0] = 0.0
+    terms[0, support] = rng.standard_normal(len(support))
+    mixed = rng.standard_normal((2 * rank, rank)) @ terms
+    names = tuple(f"test 0 [{at}]" for at in range(len(mixed)))
+    return RowTerms(mixed, names, tuple((f"s{row % 5}", row // 5) for row in range(rows)))
+
+
+@pytest.mark.parametrize("support", [[3], [4, 101], [0, 51, 102, 153, 199], [1, 2, 3, 4, 6, 7, 8, 9, 11]])
+def test_a_group_that_no_rare_value_shows_is_found(support: list[int]) -> None:
+    found = planted(200, support)
+    groups = small_groups(found, [], min_rows=10, min_sites=1)
+    assert [group.rows for group in groups] == [tuple(found.rows[row] for row in support)]
+
+
+def test_a_group_as_large_as_the_floor_is_none() -> None:
+    assert_none(small_groups(planted(200, [1, 2, 3, 4, 6, 7, 8, 9, 11, 12]), [], min_rows=10, min_sites=1))
+
+
+def test_many_rows_of_few_sites_are_found() -> None:
+    support = [row for row in range(200) if row % 5 < 2]
+    groups = small_groups(planted(200, support), [], min_rows=10, min_sites=3)
+    assert [group.sites for group in groups] == [("s0", "s1")]
+    assert len(groups[0].rows) == len(support)
+    assert "80 rows of 2 sites" in str(groups[0])
+
+
+def test_tables_with_too_few_rows_to_tell_are_refused() -> None:
+    with pytest.raises(
+        InputError, match=r"60 rows given, whose terms span 55 dimensions; wanted more than 64 rows"
+    ):
+        small_groups(planted(60, [0], rank=55), [], min_rows=10, min_sites=1)
+
+
+# The findings of the notes, each with its name. A mend takes the mark of its own away.
+
+
+def finding(name: str) -> pytest.MarkDecorator:
+    """Return the mark of a test that fails until a finding is mended."""
+    return pytest.mark.xfail(reason=name, strict=True, raises=AssertionError)
+
+
+BINS = "prepare.bins"
+"""Medians have a finding of their own (N1)."""
+
+
+@finding("C1: a column with one gap gets a column of its own")
+@pytest.mark.parametrize("method", [fedgeom.Ridge(prepare="table"), fedgeom.Moments(prepare="table", **EUCLIDEAN)])
+def test_c1_one_gap(method: Any) -> None:
+    assert_none(groups_of(method, tables(one_gap), BINS))
+
+
+@finding("C1: products with a column that has one 1")
+@pytest.mark.parametrize(
+    "method", [fedgeom.Ridge(), fedgeom.Moments(**EUCLIDEAN), fedgeom.Ridge(prepare=[Scale()])]
+)
+def test_c1_one_flag(method: Any) -> None:
+    assert_none(groups_of(method, tables(one_flag)))
+
+
+@finding("C1: two columns of 0 and 1 that differ in one row")
+@pytest.mark.parametrize("method", [fedgeom.Ridge(), fedgeom.Moments(**EUCLIDEAN)])
+def test_c1_two_flags(method: Any) -> None:
+    assert_none(groups_of(method, tables(two_flags)))
+
+
+@finding("C1: a rare word is left out, its complement is not")
+@pytest.mark.parametrize("method", [fedgeom.Ridge, fedgeom.Moments])
+def test_c1_one_rare_word(method: Any) -> None:
+    def codes(at: int, usual: Any) -> Any:
+        usual[7] = 2.0 if at == 1 else usual[7]
+        return usual
+
+    more = EUCLIDEAN if method is fedgeom.Moments else {}
+    assert_none(groups_of(method(prepare=[OneHot()], **more), with_words(codes)))
+
+
+@finding("H1: preparation sums rows of classes that are in no other sum")
+@pytest.mark.parametrize(
+    "method",
+    [fedgeom.Moments(prepare=[Scale()], **EUCLIDEAN), fedgeom.Ridge(prepare=[Scale(), PCA(2)])],
+)
+def test_h1_rare_class(method: Any) -> None:
+    assert_none(groups_of(method, tables(rare_class)))
+
+
+@finding("H2: cells of bins have no floor")
+def test_h2_binned_cells() -> None:
+    method = fedgeom.Ridge(features=(LinearFeatures(), Binned(n_bins=4, group_size=2)))
+    assert_none(groups_of(method, tables(rows=80, columns=2)))
+
+
+@finding("H3: a category that one row of a class has")
+def test_h3_class_and_category() -> None:
+    def codes(at: int, usual: Any) -> Any:
+        usual[[0, 2, 4, 6, 8]] = 2.0
+        usual[1] = 2.0 if at == 1 else usual[1]
+        return usual
+
+    assert_none(groups_of(fedgeom.Moments(prepare=[OneHot()], **EUCLIDEAN), with_words(codes)))
+
+
+@finding("M4: a number that is moved to the limit, and its sum before")
+@pytest.mark.parametrize("method", [fedgeom.Ridge, fedgeom.Moments])
+def test_m4_clipped_cell(method: Any) -> None:
+    more = EUCLIDEAN if method is fedgeom.Moments else {}
+    assert_none(groups_of(method(prepare=[Scale(max_value=3)], **more), tables(outlier)))
+
+
+@finding("N1: the last bins of a median hold a row or two")
+def test_n1_bins_of_medians() -> None:
+    assert_none(groups_of(fedgeom.Ridge(prepare="table"), tables()))
+
+
+@finding("N2: rows held out are counted by class, answer and score, down to one")
+def test_n2_evaluation() -> None:
+    assert_none(groups_of(fedgeom.Moments(holdout=0.25, **EUCLIDEAN), tables()))
+
+
+@finding("N3: a cell of two columns of 0 and 1 with one row: a count, and no more")
+def test_n3_small_cell_of_two_columns() -> None:
+    assert_none(groups_of(fedgeom.Ridge(), tables(small_cell)))
