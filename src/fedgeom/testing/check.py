@@ -12,7 +12,7 @@ from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
 from fedgeom.federation.method import Method
 from fedgeom.registry import did_you_mean
-from fedgeom.testing import adversary, agreement, rehearsal, twins
+from fedgeom.testing import adversary, agreement, rehearsal
 from fedgeom.testing.rehearsal import CheckContext, Level, MethodOrMaker, SitesOrMaker, make_method, make_sites
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ CHECKS: tuple[CheckFunction, ...] = (
     rehearsal.survives_restart,
     adversary.refuses_spoilt_messages,
     adversary.refuses_tricks,
-    twins.refusals_reveal_nothing,
+    agreement.refusals_reveal_nothing,
 )
 """All checks. A new one is a function in this list: its name is the check's, its docstring's first line the law."""
 
