@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -15,7 +16,7 @@ from fedgeom.arrays import Words
 from fedgeom.crypto.keys import fingerprint, hash_names
 from fedgeom.crypto.neighbours import COMPLETE_UP_TO, ring_order, smallest_part
 from fedgeom.crypto.tags import WORDS, is_sum
-from fedgeom.errors import InputError, ProtocolError
+from fedgeom.errors import FedgeomError, InputError, ProtocolError
 from fedgeom.federation.messages import Names
 from fedgeom.federation.plan import Shape
 from fedgeom.memo import memoize
@@ -301,6 +302,23 @@ def beyond_bound(what: str) -> ProtocolError:
         "Nothing was learnt from this sum. Run again without sites you doubt, or with "
         "aggregation=GroupMedian(n_groups=…), which such a site spoils one group of"
     )
+
+
+@contextlib.contextmanager
+def following_from_sums(what: str) -> Iterator[None]:
+    """Raise `ProtocolError` where no result can be worked out from sums: some site added what no rows have.
+
+    A site that keeps to the bounds can still add numbers that fit to no rows, such as a covariance without a root.
+    """
+    try:
+        yield
+    except FedgeomError:
+        raise
+    except (ValueError, ArithmeticError) as error:  # of NumPy's: a singular matrix is a ValueError
+        raise ProtocolError(
+            f"no {what} follows from the sums ({error}). A site added numbers that no rows have; masks hide which. Run "
+            "again without sites you doubt"
+        ) from error
 
 
 LEAST_GROUPS = 3
