@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fedgeom.arrays import Floats
+from fedgeom.errors import InputError
 
 FAINT = 1e-3
 """Below this share of the first ratio, a second discriminant direction is noise."""
@@ -26,8 +27,10 @@ def discriminant_plane(within: Floats, between: Floats, spread: float) -> Floats
     if ratios[-2] < FAINT * ratios[-1]:  # two classes differ along one line only
         P[:, 1] = _broadest_beside(P[:, 0], within, within + between)
     P = P * np.sign(P[np.abs(P).argmax(axis=0), [0, 1]])  # a sign nobody has to guess
-    size_now = np.sqrt(np.trace(P.T @ (within + between) @ P))
-    return np.asarray(P * (spread / size_now))
+    square = float(np.trace(P.T @ (within + between) @ P))
+    if not 0 < square < np.inf:
+        raise InputError(f"scatter of {square:.3g} in the plane given; that of rows is above 0")
+    return np.asarray(P * (spread / np.sqrt(square)))
 
 
 def _broadest_beside(first: Floats, within: Floats, total: Floats) -> Floats:
