@@ -24,7 +24,7 @@ from fedgeom.federation.messages import Array
 from fedgeom.federation.settings import Choice
 from fedgeom.privacy.mechanism import SumNoise
 
-SumKind = Literal["cells", "bins", "moments", "products", "directions", "ranks"]
+SumKind = Literal["cells", "floors", "bins", "moments", "products", "directions", "ranks"]
 """What is added up, as the ledger tells it (`fedgeom.protocols.preparation`)."""
 Block = Any
 """(some rows, columns): an array, or a sparse ``csr_array``."""
@@ -42,6 +42,16 @@ class Columns(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     """For each column of text its words, "" for an empty cell; cells say which, counted from 0."""
     together: tuple[int, ...] = ()
     """The columns of text that have one number more, for all words that are too rare to be named."""
+    few_gaps: tuple[int, ...] = ()
+    """The columns whose gaps too few rows or sites have, or lack, to become a column of their own."""
+
+    one_hot: tuple[tuple[int, int], ...] = ()
+    """The first column, and the one after the last, of each column of text that became columns of 0 and 1; forgotten
+    where columns are left out."""
+
+    def with_few_gaps(self, places: Sequence[int]) -> Columns:
+        """Return the columns, with those whose gaps become no column."""
+        return msgspec.structs.replace(self, few_gaps=tuple(places))
 
     def title(self, at: int) -> str:
         """Return what a column is called in a message."""
@@ -57,6 +67,7 @@ class Columns(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
             names=tuple(self.names[old] for old in new) if self.names else (),
             categories={new[old]: words for old, words in self.categories.items() if old in new},
             together=tuple(new[old] for old in self.together if old in new),
+            few_gaps=tuple(new[old] for old in self.few_gaps if old in new),
         )
 
 
@@ -91,6 +102,10 @@ class FitContext:
     """Over how many sites is summed, at most: numbers must not overflow."""
     noise: Callable[..., SumNoise] | None = None
     """In a run with privacy: the noise of a sum of so many ``numbers`` with this ``sensitivity``."""
+    classes: tuple[str, ...] = ()
+    """The classes that the sites agreed on; none where they are not agreed on before rows are prepared."""
+    key: bytes = b""
+    """Known to the sites, and not to the coordinator."""
 
 
 class PreparedRows(Protocol):
@@ -170,6 +185,14 @@ class Step(Choice):
     def check(self, site: SiteData) -> list[Finding]:
         """Return what makes a raw table unfit for this step, where it is the first one that looks at it."""
         return []
+
+    def idle(self, fit: StepFit) -> bool:
+        """Return whether the step, as it was fitted, changes nothing, so that no model need have it."""
+        return False
+
+    def left_out(self, ground: FitContext, fit: StepFit) -> dict[str, list[str]]:
+        """Return the columns that the step leaves out and that a run should name, by why."""
+        return {}
 
     def bounded(self) -> FittedByBoundedSums | None:
         """Return how the step is learnt in a run with privacy; None: it learns nothing from rows."""
@@ -254,7 +277,10 @@ class NothingToFit(FittedByBoundedSums):
         return ()
 
 
+FLOORS = "floors"
+"""The step that a run adds by itself (`Method.planned_steps`)."""
 OURS = {
+    FLOORS: "fedgeom.preparation.floors:ColumnFloors",
     "impute": "fedgeom.preparation.impute:Impute",
     "log-counts": "fedgeom.preparation.log_counts:LogCounts",
     "one-hot": "fedgeom.preparation.one_hot:OneHot",

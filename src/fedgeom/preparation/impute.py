@@ -157,7 +157,8 @@ class Impute(Step):
             rows = total[0].view(np.int64)
             there, sites = total[1:].view(np.int64).reshape(2, -1)
             kept = np.flatnonzero((there >= max(ground.floors[1], 1)) & (sites >= max(ground.floors[0], 1)))
-            fit.put(kept=kept.astype(np.int64), there=there[kept], gaps=(there[kept] < rows).astype(np.uint8))
+            gaps = (there < rows) & ~np.isin(np.arange(len(there)), ground.columns.few_gaps)
+            fit.put(kept=kept.astype(np.int64), there=there[kept], gaps=gaps[kept].astype(np.uint8))
         elif self.strategy == "mean":
             fit.put(value=from_deep(total) / fit.get("there"))
         elif self.strategy == "median":
