@@ -25,7 +25,7 @@ import numpy as np
 import fedgeom
 from fedgeom.methods.iterative.summed import Summed
 from fedgeom.methods.iterative.tree import Tree
-from fedgeom.methods.moments.messages import SumClassMoments
+from fedgeom.methods.moments.site import SumClassMoments
 from fedgeom.protocols.fixed_point import Packing
 from fedgeom.protocols.secure_sum.messages import Ticket
 from fedgeom.protocols.secure_sum.rules import bounded, check_sum

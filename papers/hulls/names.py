@@ -21,7 +21,7 @@ import numpy as np
 
 import fedgeom
 from fedgeom.data.split import holdout
-from fedgeom.report.words import read_naming
+from fedgeom.report.label_names import read_naming
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 

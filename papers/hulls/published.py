@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
 from fedgeom.geometry.hyperbolic.grid import PolarGrid
-from fedgeom.geometry.hyperbolic.svm import EuclideanSVC, PoincareSVC, extreme_points, with_start_twice
+from fedgeom.geometry.hyperbolic.reference import extreme_points, with_start_twice
+from fedgeom.geometry.hyperbolic.svm import EuclideanSVC, PoincareSVC
 from fedgeom.methods.hulls.core import fit_groups, group_hulls
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))

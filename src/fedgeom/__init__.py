@@ -5,7 +5,7 @@
 >>> run = fedgeom.run(fedgeom.Hulls(epsilon=0.01), sites, seed=0)   # doctest: +SKIP
 >>> run.model.predict(X)                                            # doctest: +SKIP
 
-Running          check, run, Run, Ledger, Policy, DP, Network, load_model
+Running          check, run, Run, Ledger, Policy, DP, SimulatedNetwork, load_model
 Data             SiteData, split, holdout, Holdout, read_site, shared_columns, load_set
 Methods          Hulls, Moments, XCLP, XCLPTraining, Shrunk, PTopoFL, HyperFed, Ridge, Ellipses, Pipeline
 Algorithms       FedAvg, FedAvgM, FedProx, Scaffold, FedDyn, FedNova, FedAdam, FedYogi, Interpolated, LocalOnly

@@ -13,6 +13,7 @@ import os
 import secrets
 import stat
 import sys
+import zipfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -169,6 +170,37 @@ def make_private(folder: str | Path, files: Iterable[str] = ()) -> Path:
     for name in files:
         close_to_others(made / name)
     return made
+
+
+MOST_UNPACKED = 100
+"""A packed file may unpack to so many times its size; tables of measurements do to 2 to 60 times, bombs to 1,000."""
+LEAST_UNPACKED = 256 * 2**20
+"""Arrays of up to so many bytes are unpacked from any file."""
+
+
+def check_unpacked(file: str | Path, size: int, *, least: int = LEAST_UNPACKED) -> None:
+    """Refuse a packed file that unpacks to so many bytes that it was made to fill the memory."""
+    packed = Path(file).stat().st_size
+    if size > largest_unpacked(file, least=least):
+        raise InputError(
+            f"{file} has {packed:,} bytes and unpacks to {size:,} or more; wanted at most {MOST_UNPACKED} times as "
+            f"many, or {least:,}: such a file may be made to fill the memory. If it is yours, save it unpacked"
+        )
+
+
+def largest_unpacked(file: str | Path, *, least: int = LEAST_UNPACKED) -> int:
+    """Return how many bytes a packed file may unpack to."""
+    return max(least, MOST_UNPACKED * Path(file).stat().st_size)
+
+
+def check_archive(file: str | Path) -> None:
+    """Refuse an .npz or other zip archive that unpacks to too much; what is no archive raises `InputError`, too."""
+    try:
+        with zipfile.ZipFile(file) as archive:
+            size = sum(one.file_size for one in archive.infolist())  # nobody reads more of an entry than it says
+    except (zipfile.BadZipFile, EOFError, NotImplementedError) as error:
+        raise InputError(f"{file} cannot be read as an archive: {error}") from error
+    check_unpacked(file, size)
 
 
 class Lock:

@@ -18,7 +18,7 @@ from fedgeom.methods.hulls.encoding import HullPlan
 from fedgeom.methods.hulls.messages import EncodeHulls, HullExtent
 from fedgeom.methods.iterative.messages import TrainOpen
 from fedgeom.methods.iterative.setup import BeginTraining, SumTrainingColumns, hash_agreed
-from fedgeom.methods.moments.messages import SumClassMoments
+from fedgeom.methods.moments.site import SumClassMoments
 from fedgeom.methods.xclp.anchors import CountCells, SumAnchorCells, SumCodes, SumUnitRows
 from fedgeom.methods.xclp.messages import Collect, CountClasses, Reading, Spread, Weigh
 from fedgeom.protocols.join.messages import Hello

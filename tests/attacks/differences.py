@@ -13,9 +13,9 @@ from fedgeom.methods.iterative.messages import TrainMasked
 from fedgeom.methods.iterative.setup import BeginTraining, SumTrainingColumns, agree
 from fedgeom.methods.iterative.training import TrainingLoop
 from fedgeom.methods.iterative.tree import Tree, to_wire
-from fedgeom.methods.moments.messages import SumClassMoments
+from fedgeom.methods.moments.site import SumClassMoments
 from fedgeom.methods.shrunk.core import terms_length
-from fedgeom.methods.shrunk.messages import SumTerms
+from fedgeom.methods.shrunk.site import SumTerms
 from fedgeom.protocols.names import KeepNames, agree_on_names
 from fedgeom.protocols.secure_sum.messages import SumQuestion
 from tests.attacks.playing import LOSE, Attack, Floats, Learnt, Liar, patients, rounds_of
@@ -40,7 +40,7 @@ class Asking:
     def question(self, time: int, nudge: float) -> tuple[SumQuestion, int]:
         """Return what is asked the first or second time, and the length of the answer."""
         if self.kind == "shrunk":
-            length = terms_length((len(self.way.ridges), self.way.folds + 1), 4) + WORDS
+            length = terms_length((len(self.way.ridges), self.way.n_folds + 1), 4) + WORDS
             return SumTerms(agreed=self.agreed.hash), length
         state = self.way.start(Tree(intercept=np.zeros(1), weights=np.full((4, 1), 0.1 + nudge)))
         given = to_wire(Tree(state).select(self.way.gives))

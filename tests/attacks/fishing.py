@@ -14,7 +14,7 @@ from fedgeom.methods.iterative.setup import agree
 from fedgeom.methods.iterative.training import TrainingLoop
 from fedgeom.methods.iterative.tree import Tree, to_wire
 from fedgeom.methods.shrunk.core import Terms, terms_length
-from fedgeom.methods.shrunk.messages import SumTerms
+from fedgeom.methods.shrunk.site import SumTerms
 from fedgeom.methods.xclp.anchors import AnchorCoordinator, CountCells, SumAnchorCells, SumCodes, SumUnitRows
 from fedgeom.protocols.names import agree_on_names
 from tests.attacks.playing import Attack, Floats, Learnt, Liar, forged, patients, rounds_of, rows_read
@@ -110,7 +110,7 @@ def steep_directions(method: str, policy: Policy, quick: bool) -> Learnt:
 
 def _rotate(way: Any, cohort: Any, agreed: Any) -> list[Floats]:
     """Return the differences of gradients at directions that are turned by a hundredth each."""
-    stack, rng = (len(way.ridges), way.folds + 1), np.random.default_rng(1)
+    stack, rng = (len(way.ridges), way.n_folds + 1), np.random.default_rng(1)
     size = terms_length(stack, 4)
     directions = np.zeros((*stack, 4))
     for fold in range(stack[1]):  # each leaves out its own rows, so the turns of a stack are compared

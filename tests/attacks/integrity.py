@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from typing import Any
 
@@ -18,12 +19,13 @@ from fedgeom.methods.hulls.messages import TakeHullModel
 from fedgeom.methods.iterative import GroupMedian
 from fedgeom.methods.iterative.messages import Finish
 from fedgeom.methods.moments.core import build_model
-from fedgeom.methods.moments.messages import SumClassMoments
 from fedgeom.methods.moments.model import MomentsModel
+from fedgeom.methods.moments.site import SumClassMoments
 from fedgeom.methods.xclp.anchors import ReadModel
 from fedgeom.methods.xclp.model import XclpModel
 from fedgeom.protocols.model_delivery import TakeModel, TakeResult
 from fedgeom.protocols.names import agree_on_names
+from fedgeom.protocols.preparation import KeepColumns
 from fedgeom.protocols.secure_sum.messages import MaskedVector
 from tests.attacks.playing import Attack, Learnt, Liar, forged, patients, replace
 
@@ -107,6 +109,37 @@ def top_bit(method: str, policy: Policy, quick: bool) -> Learnt:
         liar.change = change
         taken += _handed(liar).succeeds
     return Learnt(f"{taken} of {times} flipped sums are taken", taken > 0)
+
+
+def zeros_behind(method: str, policy: Policy, quick: bool) -> Learnt:
+    """Show counts of categories with zeros behind them: under another number of slots, counts belong to other words."""
+    told = 0
+    times = 3 if quick else 12
+    columns = tuple(f"c{at}" for at in range(12))
+    words = (*(f"word {at}" for at in range(20)), "one site's own")
+    for seed in range(times):
+        sites = []
+        for number, site in enumerate(patients(4, 300, 2, seed=seed)):
+            codes = np.tile(np.arange(len(site)) % 20, (len(columns), 1)).T.astype(float)
+            codes[:40] = 20 if number == 0 else codes[:40]
+            kinds = dict.fromkeys(columns, words)
+            sites.append(SiteData(site.name, codes, site.y, columns=columns, categories=kinds))
+        liar = Liar(fedgeom.Ridge(prepare="table"), sites, policy)
+
+        def change(name: str, question: Any) -> Any:
+            if not isinstance(question, KeepColumns) or question.result is None:
+                return None
+            longer = np.concatenate([question.result.total.numpy(), np.zeros(32, np.uint64)])
+            return replace(question, result=replace(question.result, total=Array.of(longer)))
+
+        liar.change = change
+        with contextlib.suppress(FedgeomError):
+            liar.method.conduct(liar.talk)
+        kept = [answer for _, question, answer in liar.heard if isinstance(question, KeepColumns)]
+        told += any("one site's own" in str(answer) for answer in kept)
+    if told:
+        return Learnt(f"the word of one site is told in {told} of {times} runs", True)
+    return liar.refusal()
 
 
 def _handed(liar: Liar) -> Learnt:
@@ -193,6 +226,12 @@ ATTACKS = (
         "permissive",
     ),
     Attack("a flipped top bit", ("moments",), "not tried; nothing would have noticed it", top_bit, "permissive"),
+    Attack(
+        "counts with zeros behind them",
+        ("ridge",),
+        "a word of one site is told in 12 of 12 runs",
+        zeros_behind,
+    ),
     Attack(
         "a masked vector changed on its way",
         ("moments",),

@@ -12,7 +12,7 @@ from fedgeom.errors import FedgeomError
 from fedgeom.federation.messages import Array
 from fedgeom.federation.policy import Policy
 from fedgeom.geometry.gaussians import class_moments, length
-from fedgeom.methods.moments.messages import SumClassMoments
+from fedgeom.methods.moments.site import SumClassMoments
 from fedgeom.methods.xclp.anchors import AnchorCoordinator
 from fedgeom.methods.xclp.messages import CountClasses, Spread
 from fedgeom.protocols.cohort import Cohort

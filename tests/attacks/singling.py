@@ -14,7 +14,7 @@ from fedgeom.methods.iterative.messages import TrainMasked
 from fedgeom.methods.iterative.setup import BeginTraining, SumTrainingColumns, hash_agreed
 from fedgeom.methods.iterative.training import TrainingLoop
 from fedgeom.methods.iterative.tree import Tree, to_wire
-from fedgeom.methods.shrunk.messages import SumTerms
+from fedgeom.methods.shrunk.site import SumTerms
 from fedgeom.protocols import cohort as cohort_module
 from fedgeom.protocols.fixed_point import from_fixed
 from fedgeom.protocols.secure_sum.messages import SumQuestion

@@ -67,7 +67,7 @@ def test_a_method_of_another_package_that_cannot_be_loaded_costs_no_other(thing,
     assert "[bold]strange" in output
     why = f"cannot be loaded: {thing}" if isinstance(thing, Exception) else "is a int; wanted a subclass"
     assert why in output
-    assert "moments Sites add up" in output
+    assert "moments For a quick first result" in output
 
 
 def test_data(monkeypatch, tmp_path):

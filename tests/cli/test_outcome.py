@@ -13,13 +13,14 @@ import pytest
 from rich.console import Console
 
 import fedgeom
-from fedgeom.cli.screen import Terminated, console, kept, new_folder, show, terminated
+from fedgeom.cli.outcome import kept, new_folder, show, terminated
+from fedgeom.cli.screen import Terminated, console
 from fedgeom.errors import InputError, TooFewSitesError
 from fedgeom.evaluation.evaluation import FILE
 from fedgeom.federation.record import RunRecord
 from fedgeom.federation.results import lost_site
+from fedgeom.report.label_names import Naming, read_naming
 from fedgeom.report.page import NAMES
-from fedgeom.report.words import Naming, read_naming
 from tests.evaluation.counting import figures
 
 

@@ -118,7 +118,7 @@ def test_another_method(federation, tmp_path):
 def test_settings_are_tables_where_they_have_settings(federation, tmp_path):
     sites = "".join(f'[[sites]]\nname = "h{at}"\nfile = "{federation}/h0.csv"\n' for at in range(3))
     text = (
-        'method = "fedavg"\nlabel = "diagnosis"\n[parameters]\nrounds = 2\nclasses = ["b", "m"]\n'
+        'method = "fedavg"\nlabel = "diagnosis"\n[parameters]\nn_rounds = 2\nclasses = ["b", "m"]\n'
         'aggregation = {name = "trimmed", trim = 0.3}\nschedule = "cosine"\n'
     )
     (tmp_path / "t.toml").write_text(text + sites)

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fedgeom.cli import app, site
-from fedgeom.deploy.approvals import DAY, ApprovalStore
+from fedgeom.deploy.approvals import DAY, MOST_WAITING, ApprovalStore
 from fedgeom.deploy.preview import proposed_terms
 from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.federation.policy import hash_terms, job_terms
@@ -124,6 +124,14 @@ def test_a_bare_hash(here, study):
     (one,) = pinned(here)
     assert (one.hash, one.job) == (study, None)
     assert "(hash only)" in call("site", "approvals", "--folder", "anna")
+
+
+def test_how_many_jobs_gave_way_in_a_flood_is_shown(here, study):
+    store = ApprovalStore(here / "anna")
+    for seed in range(MOST_WAITING + 7):
+        job = job_terms("moments", {}, seed, ["anna"])
+        store.wait(store.read(), hash_terms(job).hex(), "r", job)
+    assert "7 gave way to newer ones" in " ".join(call("site", "approvals", "--folder", "anna").split())
 
 
 def test_the_hash_of_a_job_that_waits_shows_its_terms(here, study):

@@ -6,15 +6,18 @@ import os
 import re
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import urllib.error
 import urllib.request
+from pathlib import Path
+from urllib.parse import urlparse
 
 import pytest
 
 from tests.cli.calling import call
-from tests.waiting import HANG_SECONDS
+from tests.waiting import HANG_SECONDS, until
 
 pytest.importorskip("starlette", reason="needs the studio extra")
 pytest.importorskip("uvicorn", reason="needs the studio extra")
@@ -43,3 +46,34 @@ def test_a_port_that_is_taken_is_said(tmp_path):
         said = call("studio", tmp_path, "--no-browser", "--port", taken.getsockname()[1], code=2)
     assert "cannot be used" in said
     assert "is no folder" in call("studio", tmp_path / "nothing", "--no-browser", code=2)
+
+
+BROWSER = """#!{python}
+import pathlib, sys
+pathlib.Path({seen!r}).write_text("\\n".join(sys.argv[1:]))
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="rights of files as POSIX has them")
+def test_the_token_is_in_no_command_that_is_started(tmp_path):
+    seen = tmp_path / "seen"
+    program = tmp_path / "browser"
+    program.write_text(BROWSER.format(python=sys.executable, seen=str(seen)))
+    program.chmod(0o700)
+    (tmp_path / "run").mkdir()
+    (tmp_path / "work").mkdir()
+    words = [sys.executable, "-c", "from fedgeom.cli import app; app()", "studio", str(tmp_path / "work")]
+    environment = {"PYTHONUNBUFFERED": "1", "BROWSER": f"{program} %s", "XDG_RUNTIME_DIR": str(tmp_path / "run")}
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env={**os.environ, **environment})
+    try:
+        address = re.search(r"http://127\.0\.0\.1:\d+/([\w-]{32})/", process.stdout.readline())
+        until(lambda: seen.is_file() and seen.read_text())
+        assert address.group(1) not in seen.read_text()
+        link = Path(urlparse(seen.read_text()).path)
+        assert address.group() in link.read_text()
+        assert stat.S_IMODE(link.stat().st_mode) == 0o600
+        assert stat.S_IMODE(link.parent.stat().st_mode) == 0o700
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(HANG_SECONDS)
+    assert not link.exists()

@@ -17,7 +17,7 @@ n_rounds = 2
 [sweep]
 seeds = 2
 methods = ["fedavg", "fedprox"]
-grid.rate = [0.000001, 0.3]
+grid.learning_rate = [0.000001, 0.3]
 """
 COMPARE = """label = "kind"
 seed = 2
@@ -47,7 +47,7 @@ def test_a_sweep_its_files_and_a_second_call(folder):
     flat = " ".join(call("sweep", file, "--out", folder / "s").split())
     for piece in (
         "2 rows over 3 sites with 178 rows of data, 2 seeds: 12 runs",
-        "rate = 0.3",
+        "learning_rate = 0.3",
         "2 of 2",
         "Take fed",
     ):
@@ -58,7 +58,7 @@ def test_a_sweep_its_files_and_a_second_call(folder):
         (name, seed) for seed in (2, 3) for name in ("fedavg", "fedprox")
     ]
     lines = list(csv.DictReader((kept / "sweep.csv").open()))
-    assert {line["settings"] for line in lines if line["stage"] == "tested"} == {'{"rate":0.3}'}
+    assert {line["settings"] for line in lines if line["stage"] == "tested"} == {'{"learning_rate":0.3}'}
     assert "<html" in (kept / "sweep.html").read_text()
     before = (kept / "sweep.json").read_text()
     call("sweep", file, "--resume", kept)

@@ -10,6 +10,7 @@ import pytest
 from scipy.stats import hypergeom
 
 from fedgeom.crypto.neighbours import COMPLETE_UP_TO, degree, neighbours, ring_order, smallest_part
+from fedgeom.protocols.join.messages import DRAWS
 
 SIZES = [1, 2, 3, 5, 47, 48, 49, 50, 61, 100, 257]
 
@@ -108,3 +109,17 @@ def test_where_parts_are_summed_those_of_a_part_share_masks(n: int, part: int) -
 def test_a_sum_over_all_needs_no_more_neighbours() -> None:
     assert degree(100, 100) == degree(100)
     assert degree(100, 25) == degree(100, 3) == 99
+
+
+def odds(n: int, colluding: int) -> float:
+    """Bound the chance that, in one of all draws of the ring, a third of some honest site's holders collude."""
+    near = degree(n)
+    third = -(-(near + 1) // 3)
+    return DRAWS * (n - colluding) * float(hypergeom.sf(third - 1, n - 1, colluding, near))
+
+
+def test_the_odds_of_the_ring_are_those_that_the_pages_state() -> None:
+    assert 2**-26 < odds(1000, 100) < 2**-25
+    assert 2**-6 < odds(100, 20) < 2**-4
+    assert 0.7 < odds(200, 40) < 0.9
+    assert odds(500, 100) > 1

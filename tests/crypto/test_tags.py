@@ -131,6 +131,22 @@ def test_the_sum_of_other_sites_is_noticed(sites: tuple[str, ...]) -> None:
     assert not is_sum(KEY, sites, total, words.tolist())
 
 
+@given(st.integers(1, 40))
+def test_a_tag_is_bound_to_the_length(more: int) -> None:
+    total, words = add(some())
+    longer = np.concatenate([total, np.zeros(more, np.int64)])
+    assert not is_sum(KEY, NAMES, longer, words.tolist())
+    ending = {name: np.concatenate([vector[:-1], np.zeros(1, np.int64)]) for name, vector in some().items()}
+    total, words = add(ending)
+    assert not is_sum(KEY, NAMES, total[:-1], words.tolist())
+
+
+def test_lengths_have_pads_of_their_own() -> None:
+    """Tags of zeros are pads: those of one length do not help with another."""
+    none = [site_tag(KEY, "anna", np.zeros(length, np.int64)).tolist() for length in range(5)]
+    assert len(set(map(tuple, none))) == 5
+
+
 def test_another_key_has_other_tags() -> None:
     total, words = add(some())
     assert not is_sum(fingerprint(KEY), NAMES, total, words.tolist())

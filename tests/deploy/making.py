@@ -86,7 +86,7 @@ def set_policy(site, policy):
 SMALL: dict[str, dict[str, Any]] = {
     "hulls": {"epsilon": 0.05},
     "xclp": {
-        "bits": 64,
+        "hash_bits": 64,
         "hamming": "bfv" if importlib.util.find_spec("seal") else "lattice",
         "hidden_projection": False,  # a hidden one is drawn from the sites' secrets, not from the seed
     },

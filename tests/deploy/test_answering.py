@@ -115,11 +115,11 @@ def test_questions_that_come_together_wait_for_each_other(anna):
 def test_another_protocol_version(anna, monkeypatch):
     request = hello()
     monkeypatch.setattr(messages, "VERSION", messages.VERSION + 1)
-    with pytest.raises(DecodeError, match="speaks protocol version 2; this end speaks 3"):
+    with pytest.raises(DecodeError, match="speaks protocol version 3; this end speaks 4"):
         answer(anna, request, None)
     (entry,) = Journal(anna.path).entries()
     assert (entry.question, entry.sent) == ("unreadable", 0)
-    assert "speaks protocol version 2" in describe(entry)
+    assert "speaks protocol version 3" in describe(entry)
 
 
 def test_too_large_a_question(anna):

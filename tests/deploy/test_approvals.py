@@ -16,6 +16,7 @@ from fedgeom.deploy.approvals import (
     FORMAT,
     LARGEST_JOB,
     MOST_WAITING,
+    QUIET_SECONDS,
     ApprovalStore,
 )
 from fedgeom.errors import InputError
@@ -148,11 +149,49 @@ def test_a_coordinator_cannot_fill_the_disk_with_jobs_that_wait(store: ApprovalS
     new = [store.wait(store.read(), f"{n:064x}", "r", JOB) for n in range(MOST_WAITING + 3)]
     assert new == [True] * MOST_WAITING + [False] * 3
     assert len(store.read().waiting) == MOST_WAITING
-    store.pin(f"{0:064x}", days=1, runs=1)
+    store.pin(f"{MOST_WAITING:064x}", days=1, runs=1)
     long = job_terms("moments", {"a": "x" * LARGEST_JOB}, 0, ["anna"])
     assert store.wait(store.read(), ONE, "r", long)
     assert store.read().waiting[-1].job is None
     assert store.path.stat().st_size < 100 * 1024
+
+
+def flood(store: ApprovalStore, count: int, *, alike: bool) -> None:
+    for n in range(count):
+        others = ["anna", "carl" if alike else f"carl-{n}"]
+        store.wait(store.read(), f"{n:064x}", "r", job_terms("ridge", {"at": n}, n, others))
+
+
+@pytest.mark.parametrize("alike", [True, False])
+def test_a_flood_does_not_hide_a_job_that_comes_later(store: ApprovalStore, alike: bool) -> None:
+    flood(store, MOST_WAITING + 20, alike=alike)
+    store.wait(store.read(), ONE, "r", JOB)
+    file = store.read()
+    assert ONE in [one.hash for one in file.waiting]
+    assert (len(file.waiting), file.dropped) == (MOST_WAITING, 21)
+
+
+def test_a_flood_of_jobs_that_are_alike_displaces_none_but_its_own(store: ApprovalStore) -> None:
+    store.wait(store.read(), ONE, "r", JOB)
+    flood(store, 3 * MOST_WAITING, alike=True)
+    assert store.read().waiting[0].hash == ONE
+
+
+def test_that_jobs_gave_way_is_said_until_it_is_forgotten(store: ApprovalStore) -> None:
+    assert store.read().dropped_line() == ""
+    flood(store, MOST_WAITING + 2, alike=True)
+    store.pin(ONE, days=1, runs=1)
+    assert "2 gave way to newer ones" in store.read().dropped_line()
+    old = later(store, FORGET_WAITING)
+    assert old.wait(old.read(), ONE, "r", JOB)
+    assert old.read().dropped_line() == ""
+
+
+def test_in_a_flood_the_steward_is_not_told_of_every_job(store: ApprovalStore) -> None:
+    flood(store, MOST_WAITING, alike=True)
+    assert not store.wait(store.read(), ONE, "r", JOB)
+    quiet = later(store, QUIET_SECONDS + 1)
+    assert quiet.wait(quiet.read(), "2" * 64, "r", JOB)
 
 
 def test_what_ran_by_a_rule_is_noted_once_per_job_and_forgotten_in_time(store: ApprovalStore) -> None:

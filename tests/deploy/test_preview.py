@@ -53,8 +53,8 @@ WAYS = {
     "moments": "",
     "hulls": "[parameters]\nepsilon = 0.05",
     "ridge": "holdout = 0.25",
-    "fedavg": 'prepare = "table"\n[parameters]\nrounds = 3',
-    "xclp": '[parameters]\nbits = 64\nhamming = "lattice"',
+    "fedavg": 'prepare = "table"\n[parameters]\nn_rounds = 3',
+    "xclp": '[parameters]\nhash_bits = 64\nhamming = "lattice"',
 }
 
 
@@ -183,7 +183,7 @@ def test_what_the_site_would_refuse(anna, tmp_path):
 
 
 def test_what_the_policy_says_to_the_settings_and_to_the_data_is_all_said(anna, tmp_path):
-    text = 'method = "fedavg"\n[parameters]\nsecure = false\nrounds = 201\nbatch = 2\nsolver = "sgd"\n'
+    text = 'method = "fedavg"\n[parameters]\nsecure = false\nn_rounds = 201\nbatch_size = 2\nsolver = "sgd"\n'
     edit(anna, "min_rows_per_class = 5", "min_rows_per_class = 500")
     said = preview(anna, federation(tmp_path, text)).refusals
     keys = ("secure_only = true", "max_rounds = 200", "min_batch_size = 8", "min_rows_per_class knowingly")

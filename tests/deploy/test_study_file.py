@@ -26,15 +26,15 @@ def study(tmp_path, text: str) -> Study:
 def test_every_combination_for_every_row(tmp_path):
     found = study(
         tmp_path,
-        "seed = 7\n[parameters]\nrounds = 2\nmu = 0.5\n"
+        "seed = 7\n[parameters]\nn_rounds = 2\nmu = 0.5\n"
         + TWO
-        + "[sweep.grid]\nrate = [0.1, 0.2]\nepochs = [1, 2]\n",
+        + "[sweep.grid]\nlearning_rate = [0.1, 0.2]\nepochs = [1, 2]\n",
     )
     assert found.seeds == [7, 8, 9]
     assert found.by == "balanced_accuracy"
     for row in ("fedavg", "fedprox"):
-        assert [(one.rate, one.epochs, one.rounds) for one in found.rows[row]] == [
-            (rate, epochs, 2) for rate in (0.1, 0.2) for epochs in (1, 2)
+        assert [(one.learning_rate, one.epochs, one.n_rounds) for one in found.rows[row]] == [
+            (learning_rate, epochs, 2) for learning_rate in (0.1, 0.2) for epochs in (1, 2)
         ]
     assert {one.mu for one in found.rows["fedprox"]} == {0.5}
     assert found.settings["fedavg"][1] == {"learning_rate": 0.1, "epochs": 2}
@@ -45,22 +45,25 @@ def test_rows_of_their_own_lists_and_draws(tmp_path):
 seeds = [5, 1]
 tries = 2
 by = "accuracy"
-settings = [{learning_rate = 0.1}, {learning_rate = 0.2, clip = 1.0}, {learning_rate = 0.3}]
+settings = [{learning_rate = 0.1}, {learning_rate = 0.2, max_grad_norm = 1.0}, {learning_rate = 0.3}]
 [sweep.rows.plain]
 method = "fedavg"
 [sweep.rows.strong]
 method = "fedprox"
 parameters = {batch_size = 8}
 settings = [{mu = 1.0}]
-grid.rate = [0.1, 0.5]
+grid.learning_rate = [0.1, 0.5]
 """
     found = study(tmp_path, text)
     assert (found.seeds, found.by) == ([5, 1], "accuracy")
-    assert [(one.mu, one.rate, one.batch) for one in found.rows["strong"]] == [(1.0, 0.1, 8), (1.0, 0.5, 8)]
+    assert [(one.mu, one.learning_rate, one.batch_size) for one in found.rows["strong"]] == [
+        (1.0, 0.1, 8),
+        (1.0, 0.5, 8),
+    ]
     assert len(found.rows["plain"]) == 2
     assert found.settings == study(tmp_path, text).settings  # the same draw
-    alone = study(tmp_path, 'method = "fedavg"\n[sweep]\n[sweep.grid]\nrate = [0.1, 0.2]\n')
-    assert [one.rate for one in alone.rows["fedavg"]] == [0.1, 0.2]
+    alone = study(tmp_path, 'method = "fedavg"\n[sweep]\n[sweep.grid]\nlearning_rate = [0.1, 0.2]\n')
+    assert [one.learning_rate for one in alone.rows["fedavg"]] == [0.1, 0.2]
 
 
 @pytest.mark.parametrize(
@@ -72,13 +75,13 @@ grid.rate = [0.1, 0.5]
         ('[sweep]\nmethods = ["fedavgg"]\n', "Did you mean 'fedavg'"),
         ("[sweep.rows.a]\nmetod = 'fedavg'\n", "Did you mean 'method'"),
         (TWO + "[sweep.grid]\nmu = [0.1]\n", "'fedavg' of .* unknown key 'mu'"),
-        (TWO + "[sweep.grid]\nrate = []\n", "rate"),
-        (TWO + "[sweep.grid]\nrate = [-1]\n", "row 'fedavg' .*learning_rate=-1"),
+        (TWO + "[sweep.grid]\nlearning_rate = []\n", "learning_rate"),
+        (TWO + "[sweep.grid]\nlearning_rate = [-1]\n", "row 'fedavg' .*learning_rate=-1"),
         (TWO + "[sweep.rows.fedprox.grid]\nmu = [0.1, 1.0]\n", r"\(fedavg 1, fedprox 2\).*tries = 1"),
-        (TWO + "tries = 3\n[sweep.grid]\nrate = [0.1]\n", "has only 1 settings"),
+        (TWO + "tries = 3\n[sweep.grid]\nlearning_rate = [0.1]\n", "has only 1 settings"),
         (TWO + "seeds = 0\n", "seeds"),
         ("[parameters]\nrunds = 1\n" + TWO, r"\[parameters\] has the unknown key 'runds'"),
-        (TWO + "[sweep.rows.fedprox.parameters]\nrounds = 99\n", r"fedprox trains .*\(99, 5, None\)"),
+        (TWO + "[sweep.rows.fedprox.parameters]\nn_rounds = 99\n", r"fedprox trains .*\(99, 5, None\)"),
     ],
 )
 def test_what_is_refused(text, said, tmp_path):
@@ -87,7 +90,7 @@ def test_what_is_refused(text, said, tmp_path):
 
 
 def test_unequal_effort_may_be_wanted(tmp_path):
-    text = TWO + 'effort = "any"\n[sweep.rows.fedprox]\nparameters.rounds = 99\ngrid.mu = [0.1, 1.0]\n'
+    text = TWO + 'effort = "any"\n[sweep.rows.fedprox]\nparameters.n_rounds = 99\ngrid.mu = [0.1, 1.0]\n'
     assert [len(one) for one in study(tmp_path, text).rows.values()] == [1, 2]
     mixed = '[sweep]\nmethods = ["moments", "fedavg"]\n'  # what has no rounds trains in none
     assert set(study(tmp_path, mixed).rows) == {"moments", "fedavg"}
@@ -127,14 +130,14 @@ def test_tables_say_what_they_need_and_the_file_says_otherwise(tmp_path):
 
 
 def test_parameters_go_where_they_fit(tmp_path):
-    text = "[parameters]\nrounds = 40\nepsilon = 0.05\n[compare.ditto]\nrounds = 3\n"
+    text = "[parameters]\nn_rounds = 40\nepsilon = 0.05\n[compare.ditto]\nn_rounds = 3\n"
     found = methods(wanted(tmp_path, text, "fedavg,ditto,hulls,moments,xclp"))
     assert (found["fedavg"].n_rounds, found["ditto"].n_rounds, found["hulls"].epsilon) == (40, 3, 0.05)
     assert found["xclp"].n_rounds == 10  # 40 is more than it allows
 
 
 def test_settings_that_do_not_fit_a_method_are_its_failure(tmp_path):
-    found = wanted(tmp_path, "[compare.fedavg]\nrounds = -1\n", "fedavg,moments")
+    found = wanted(tmp_path, "[compare.fedavg]\nn_rounds = -1\n", "fedavg,moments")
     assert set(found.rows) == {"moments"}
     assert "n_rounds=-1 given" in found.failed["fedavg"]
 
@@ -144,7 +147,7 @@ def test_settings_that_do_not_fit_a_method_are_its_failure(tmp_path):
     [
         ("", "momens", "Did you mean 'moments'"),
         ("", " , ", "no methods are named"),
-        ("[compare.momens]\nrounds = 1\n", "moments", "there is no method 'momens'"),
+        ("[compare.momens]\nn_rounds = 1\n", "moments", "there is no method 'momens'"),
         (
             "[compare.moments]\nrule = 1\nspacy = 2\n",
             "moments",

@@ -71,7 +71,10 @@ def test_the_better_setting_is_chosen_and_tested_on_rows_that_played_no_part(mon
     assert by_row["fedavg"].evaluation == fedgeom.run(ROWS["fedavg"][number], sites, 3, holdout=0.25).evaluation
     stages = {line[0] for line in found.lines()}
     assert stages == {"choosing", "tested"}
-    assert {line[3] for line in found.lines() if line[1] == "fedavg"} == {'{"rate":30.0}', '{"rate":0.3}'}
+    assert {line[3] for line in found.lines() if line[1] == "fedavg"} == {
+        '{"learning_rate":30.0}',
+        '{"learning_rate":0.3}',
+    }
     assert {line[2] for line in found.lines() if line[0] == "tested" and line[1] == "fedavg" and line[4] == 3} == {
         number
     }

@@ -235,7 +235,7 @@ def test_weights_that_single_sites_out_are_told_beforehand(monkeypatch):
     )
     assert found.remedy == 'weigh the sites alike: closeness=False, trust="none"'
     with monkeypatch.context() as patch:  # and so it would be
-        patch.setattr(fedgeom.PTopoFL, "advise", lambda *_: [])
+        patch.setattr(fedgeom.PTopoFL, "check", lambda *_: [])
         with pytest.raises(ProtocolError, match=r"make this a sum of 2\.3 sites"):
             fedgeom.run(method, everyone)
     alike = fedgeom.PTopoFL(n_rounds=1, n_clusters=3, closeness=False, trust="none")

@@ -130,9 +130,9 @@ def test_figures_by_setting_and_lines():
     assert (low.title, high.title, tested.title) == ("a, setting 1", "a, setting 2", "a")
     assert [swept.with_setting("a", at) for at in (0, 1)] == [[low], [high]]
     assert {(line[0], line[2], line[3], line[-1]) for line in swept.lines()} == {
-        ("choosing", 0, '{"rate":1}', False),
-        ("choosing", 1, '{"rate":2}', True),
-        ("tested", 1, '{"rate":2}', True),
+        ("choosing", 0, '{"learning_rate":1}', False),
+        ("choosing", 1, '{"learning_rate":2}', True),
+        ("tested", 1, '{"learning_rate":2}', True),
     }
     assert len(swept.frame()) == len(swept.lines())
     assert [row.figures["accuracy"].value for row in method_rows(swept)] == [0.9]  # by the test rows alone

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib.util
+import math
 import random
 import signal
 from collections.abc import Iterator
@@ -22,7 +23,7 @@ from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.engines.run import change_of, update_method
 from fedgeom.errors import DecodeError
 from fedgeom.federation.coordinator import Coordinator
-from fedgeom.federation.messages import VERSION, Message, Question, decode, encode, pack_body, unpack
+from fedgeom.federation.messages import DTYPES, VERSION, Message, Question, decode, encode, pack_body, unpack
 from fedgeom.federation.method import Method
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.runner import SiteRunner
@@ -300,6 +301,86 @@ def spoil_tree(tree: Any, others: list[Any], rng: random.Random) -> Any:
     return rng.choice([*ODD, rng.choice(others)])
 
 
+def arrays_in(tree: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield where arrays are in decoded content."""
+    if isinstance(tree, dict) and set(tree) == {"dtype", "shape", "data"}:
+        yield path
+    elif isinstance(tree, dict | list):
+        for key, value in tree.items() if isinstance(tree, dict) else enumerate(tree):
+            yield from arrays_in(value, (*path, key))
+
+
+def other_array(array: dict[str, Any], rng: random.Random) -> dict[str, Any]:
+    """Return another array that can be read: of another shape, another type, another length, or other numbers."""
+    dtype, shape, data = array["dtype"], list(array["shape"]), bytes(array["data"])
+    values = np.frombuffer(data, DTYPES[dtype]).reshape(shape)
+    how = rng.randrange(8)
+    if how == 0:  # the same numbers in another shape
+        n = values.size
+        half = n // 2 if n % 2 == 0 else n
+        shapes = [
+            (n,),
+            (1, n),
+            (n, 1),
+            (1, 1, n),
+            (1, n, 1, 1),
+            (half, n // half if half else 1),
+            tuple(shape[::-1]),
+        ]
+        values = values.reshape(rng.choice([one for one in shapes if math.prod(one) == n]))
+    elif how == 1:
+        return _cut(data, rng)
+    elif how == 2:
+        values = values.astype(DTYPES[rng.choice(sorted(DTYPES))])
+    elif how == 3:
+        empty = [(0,), (), (0, 3), (3, 0), (0, 0), (1, 0, 1)]
+        one = rng.choice(empty)
+        values = np.zeros(one, values.dtype)
+    elif how == 4:  # more or fewer along an axis
+        axis = rng.randrange(max(values.ndim, 1))
+        rows = np.atleast_1d(values)
+        count = rows.shape[axis] + rng.choice([-2, -1, 1, 2, 40])
+        values = np.take(rows, np.arange(max(count, 0)), axis=axis, mode="wrap") if rows.size else rows
+    elif how == 5:
+        values = np.zeros_like(values) if rng.random() < 0.5 else -values.astype(values.dtype)
+    else:  # numbers that nobody works with
+        values = values.copy()
+        floats = [math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324, 0.0, -1.0, 1e20]
+        ints = [0, 1, 2**7, 2**15, 2**31 - 1, 2**32 - 1, 2**63 - 1, 2**63, 2**64 - 1, -1, -(2**63)]
+        odd = rng.choice(floats if values.dtype.kind == "f" else ints)
+        with np.errstate(all="ignore"):
+            bits = 8 * values.dtype.itemsize
+            one = odd if values.dtype.kind == "f" else odd % 2**bits
+            one = one - 2**bits if values.dtype.kind == "i" and one >= 2 ** (bits - 1) else one
+            flat = values.reshape(-1)
+            if flat.size:
+                flat[rng.randrange(flat.size) if how == 6 else slice(None)] = one
+    values = np.asarray(values)
+    code = f"{values.dtype.kind}{values.dtype.itemsize}"
+    return {"dtype": code, "shape": list(values.shape), "data": values.astype(DTYPES[code]).tobytes()}
+
+
+def _cut(data: bytes, rng: random.Random) -> dict[str, Any]:
+    """Return the same bytes as numbers of another type."""
+    dtype = rng.choice(sorted(DTYPES))
+    size = np.dtype(DTYPES[dtype]).itemsize
+    whole = len(data) // size
+    return {"dtype": dtype, "shape": [whole], "data": data[: whole * size]}
+
+
+def spoil_arrays(data: bytes, rng: random.Random) -> bytes:
+    """Put other arrays, which can be read, in the place of one or a few of a framed message."""
+    frame = unpack(data)
+    content = msgspec.msgpack.decode(frame.body)
+    places = list(arrays_in(content))
+    for path in rng.sample(places, min(len(places), rng.choice([1, 1, 1, 2]))):
+        inner = content
+        for key in path[:-1]:
+            inner = inner[key]
+        inner[path[-1]] = other_array(inner[path[-1]], rng)
+    return pack_body(frame.run, frame.method, frame.kind, msgspec.msgpack.encode(content))
+
+
 def twice(body: bytes, rng: random.Random) -> bytes:
     """Say a field of a message twice, which no honest encoder does."""
     fields = msgspec.msgpack.decode(body)
@@ -312,6 +393,8 @@ def twice(body: bytes, rng: random.Random) -> bytes:
 
 def spoil(data: bytes, others: list[bytes], rng: random.Random) -> bytes:
     """Spoil a framed message in one of many ways."""
+    if rng.random() < 0.25:
+        return spoil_arrays(data, rng)
     frame, how = unpack(data), rng.randrange(10)
     if how < 4:
         return spoil_bytes(data, others, rng)

@@ -78,6 +78,17 @@ def test_no_setting_makes_the_questions_that_follow_dear(name):
     assert len(spent) > 20
 
 
+@pytest.mark.parametrize("round", [2, 2**31 - 1])
+@pytest.mark.parametrize("method", [fedgeom.FedAvg(n_rounds=2, steps=1), fedgeom.Scaffold(n_rounds=2, steps=1)])
+def test_a_round_far_away_is_refused_at_once(method, round):
+    exchange = [one for one in fuzzing.record(method) if unpack(one.request).kind == "train.masked"][-1]
+    request = worst.changed(exchange, ("round",), round)
+    with fuzzing.no_longer_than(1):
+        cost = worst.spend(exchange.runner, request, exchange.before)
+    assert "n_rounds=2" in cost.said
+    assert cost.seconds < 0.2
+
+
 # --- wide tables, and questions with many classes or anchors ---
 
 

@@ -6,6 +6,8 @@ tried against each end; ``pytest -s`` shows how they ended.
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import importlib.util
 import os
 import random
@@ -31,12 +33,14 @@ from fedgeom.federation.messages import Array, Message, Refusal, decode, encode,
 from fedgeom.federation.method import METHODS, Method
 from fedgeom.federation.policy import Policy
 from fedgeom.methods.ridge.update import RidgeUpdate
+from fedgeom.protocols.fixed_point import RING
 from fedgeom.protocols.secure_sum.messages import SumQuestion, hash_question
-from fedgeom.protocols.site import OWN_RULES
+from fedgeom.protocols.site import OWN_RULES, Contribution, SummingSite
 from tests.federation.fuzzing import (
     RUN,
     SPOILT,
     Exchange,
+    arrays_in,
     exchanges,
     no_longer_than,
     read,
@@ -44,6 +48,7 @@ from tests.federation.fuzzing import (
     sites_for,
     small_sites,
     spoil,
+    spoil_arrays,
 )
 from tests.tiers import FULL
 
@@ -227,6 +232,27 @@ def test_a_site_answers_refuses_or_raises_decode_error_whatever_comes() -> None:
     try_many("site", check_site, spoilt)
 
 
+def test_an_array_of_another_shape_or_type_is_refused_in_words() -> None:
+    """It is a valid message all the same: what an array must be is for each handler to say."""
+    rng = random.Random(0)
+    first: dict[tuple[str, str], Exchange] = {}
+    for exchange in exchanges():
+        frame = unpack(exchange.request)
+        if any(arrays_in(msgspec.msgpack.decode(frame.body))):
+            first.setdefault((frame.method, frame.kind), exchange)
+    assert len(first) > 50
+    ended: Counter[str] = Counter()
+    for exchange in first.values():
+        for _ in range(max(40, COUNT // 400)):
+            data = restamp(spoil_arrays(exchange.request, rng), exchange.question)
+            try:
+                ended[check_site(exchange, data)] += 1
+            except BaseException as error:
+                error.add_note(f"question {exchange.question.kind}: {data.hex()[:4000]}")
+                raise
+    assert ended.total() > 2000
+
+
 class Replay:
     """An engine with one site, which sends the given bytes."""
 
@@ -366,6 +392,18 @@ def test_a_site_keeps_to_the_terms_it_joined_on(change: dict[str, float]) -> Non
     assert not isinstance(put(exchange, question), Refusal)
 
 
+@pytest.mark.parametrize("shape", [(1, -1), (-1, 1), (-1, 2)])
+def test_sums_from_before_have_one_axis_whatever_their_hash(shape: tuple[int, int]) -> None:
+    """A hash of bytes says no shape; a column added to a row is a matrix."""
+    exchange = asked("ridge-update.check")
+    question: Any = read(exchange.request, exchange.question)
+    before = question.before.numpy()
+    refusal = put(exchange, msgspec.structs.replace(question, before=Array.of(before.reshape(shape))))
+    assert isinstance(refusal, Refusal)
+    assert "is not the one that the terms stand for" in refusal.reason
+    assert not isinstance(put(exchange, question), Refusal)
+
+
 @pytest.mark.parametrize("change", [{"h": 32}, {"h": 22}, {"classes": 4096}, {"classes": 4096, "h": 32}])
 def test_a_plan_that_no_site_could_carry_out_is_refused_at_once(change: dict[str, int]) -> None:
     exchange = asked("hulls.encode")
@@ -398,6 +436,51 @@ def spoiling(rng: random.Random, at: int) -> Any:
         return delivered
 
     return wrap
+
+
+def other_numbers(words: Any, rng: np.random.Generator) -> Any:
+    """Return numbers that no rows have, in the place of those that a site adds to a sum."""
+    values = words.copy().view(np.int64)
+    most = 2 ** int(rng.choice([3, 20, 28, 35, 45]))
+    some = rng.random(values.shape) < rng.random()
+    ways = (
+        lambda: -values,
+        lambda: rng.permuted(values),
+        lambda: values * int(rng.choice([0, 3, 1000])),
+        lambda: rng.integers(-most, most, values.shape),
+        lambda: np.where(some, rng.integers(-most, most, values.shape), values),
+    )
+    return ways[rng.integers(len(ways))]().astype(np.int64).view(np.uint64)
+
+
+@pytest.mark.parametrize("method", SPOILT, ids=[f"{at} {method.name}" for at, method in enumerate(SPOILT)])
+def test_a_run_with_a_site_that_adds_what_no_rows_have_ends_in_a_model_or_an_error_of_ours(
+    method: Method, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Masks hide who added it, so nobody can be left out; but whoever runs it gets words, and no stack of NumPy's."""
+    honest = SummingSite.contribute
+    number = at = 0
+    rng = np.random.default_rng(0)
+
+    def contribute(self: Any, ask: Any, values: Any, **more: Any) -> Contribution:
+        nonlocal number
+        found = honest(self, ask, values, **more)
+        number += 1
+        if number != at or ask.ticket.ring.modulus != RING.modulus:
+            return found
+        return dataclasses.replace(found, vector=other_numbers(found.vector, rng), fresh=False)
+
+    monkeypatch.setattr(SummingSite, "contribute", contribute)
+    frail = isinstance(
+        method, fedgeom.Ellipses | fedgeom.Hulls
+    )  # they take roots and inverses of what they are told
+    for trial in range(60 if frail else max(8, COUNT // 500)):
+        number, at = 0, 1 + trial % (4 if frail else 12)
+        engine = EmbeddedEngine(method, sites_for(method))
+        sites = Coordinator(engine, run=RUN, method=method.name, roster=engine.roster)
+        with no_longer_than(60), contextlib.suppress(FedgeomError):
+            tensors, _ = method.conduct(sites).tensors()
+            assert all(np.isfinite(values).all() for values in tensors.values())
 
 
 @settings(max_examples=max(20, COUNT // 1000), deadline=None, database=None, derandomize=True)

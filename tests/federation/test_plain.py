@@ -16,7 +16,7 @@ from fedgeom.federation.privacy import DP
 from fedgeom.federation.runner import SiteRunner
 from fedgeom.federation.site import SiteIdentity
 from fedgeom.methods.catalogue import read_model
-from fedgeom.methods.moments.messages import SumClassMoments
+from fedgeom.methods.moments.site import SumClassMoments
 from tests.methods.hulls.drawing import blobs
 
 MOMENTS = fedgeom.Moments(space="euclidean")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
@@ -13,7 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
 
+import fedgeom
+import fedgeom.methods
+import fedgeom.preparation
 from fedgeom.errors import InputError
+from fedgeom.federation.method import METHODS
 from fedgeom.federation.settings import (
     POSITIVE,
     SHARE,
@@ -25,6 +30,7 @@ from fedgeom.federation.settings import (
     read_value,
     wanted,
 )
+from fedgeom.methods.xclp_training.settings import InnerAlgorithm
 
 
 @dataclass(frozen=True)
@@ -256,3 +262,51 @@ def test_a_choice_checks_its_own_settings() -> None:
     with pytest.raises(InputError, match="green=10 given; wanted a whole number from 0 to 9"):
         Mixed(green=10)
     assert Mixed(red=np.float64(1)).plain() == {"name": "mixed", "red": 1.0, "green": 1}
+
+
+def kinds_of(cls: type[Any]) -> list[type[Any]]:
+    """Return the classes below one, which have a name or are the only one of their kind."""
+    return [cls, *(one for below in cls.__subclasses__() for one in kinds_of(below))]
+
+
+NEEDED: dict[str, Any] = {"epsilon": 1.0, "clip": 1.0, "n_rounds": 1, "n_groups": 3, "columns": ("a",)}
+"""What settings that have no default are given, wherever they occur."""
+
+
+def settled() -> list[type[Any]]:
+    """Return every method, and every choice that is a setting."""
+    methods = [
+        one for one in METHODS.values() if one.__module__.startswith("fedgeom.")
+    ]  # loads what they choose from
+    choices = [one for one in kinds_of(Choice)[1:] if one.__module__.startswith("fedgeom.")]
+    # An inner algorithm's settings are checked where it is built, with the settings of the run.
+    return [*methods, *(one for one in choices if one is not InnerAlgorithm)]
+
+
+@pytest.mark.parametrize("bad", [math.inf, -math.inf, math.nan], ids=str)
+def test_no_setting_of_any_method_or_choice_is_infinite_or_nan(bad: float) -> None:
+    """Terms are shown as JSON, which has neither: a steward would see null."""
+    tried = 0
+    for cls in settled():
+        for field in dataclasses.fields(cls):
+            for value in (bad, [bad], [1.0, bad], {"a": bad}, {"a": (0.0, bad)}, np.float64(bad), np.array([bad])):
+                needed = {
+                    one.name: NEEDED[one.name]
+                    for one in dataclasses.fields(cls)
+                    if one.default is dataclasses.MISSING and one.default_factory is dataclasses.MISSING
+                }
+                with pytest.raises(InputError):
+                    cls(**needed | {field.name: value})
+                tried += 1
+    assert tried > 1000
+
+
+def test_what_is_wrong_with_infinity_is_said() -> None:
+    with pytest.raises(
+        InputError, match=r"lam=inf given; wanted a number .*No setting is inf or nan.*take a finite"
+    ):
+        fedgeom.Ditto(lam=math.inf)
+    with pytest.raises(InputError, match="mu=inf given"):
+        fedgeom.XCLPTraining(algorithm={"name": "fedprox", "mu": math.inf})
+    with pytest.raises(InputError, match="given; wanted a number"):
+        fedgeom.Ditto(lam=10**400)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedgeom.geometry.gaussians import discriminant_plane
+from fedgeom.geometry.discriminant import discriminant_plane
 
 
 def test_the_directions_are_those_of_the_largest_ratios():

@@ -8,7 +8,7 @@ import fedgeom
 from fedgeom.errors import ContractError
 from fedgeom.federation.plan import ANY_SHAPE, Plan, Shape, Sum
 from fedgeom.federation.policy import Policy, StrictPolicy
-from fedgeom.methods.moments.messages import SumClassMoments
+from fedgeom.methods.moments.site import SumClassMoments
 from fedgeom.protocols.model_delivery import HandOut
 from fedgeom.protocols.names import AgreeOnNames
 from fedgeom.protocols.plan import costs_of, disclosures, leaves, shape_like, shape_of, stops_at

@@ -32,7 +32,7 @@ def test_lists_of_numbers_among_the_metrics_are_curves_too(tmp_path):
 
 
 def test_it_is_said_how_rounds_can_be_followed_and_nothing_of_methods_without_any(tmp_path):
-    assert "validation = 0.1" in curves(read_run(folder_of(tmp_path / "a")))
+    assert "validation_fraction = 0.1" in curves(read_run(folder_of(tmp_path / "a")))
     assert curves(read_run(folder_of(tmp_path / "b", parameters={"epsilon": 0.1}))) == ""
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from fedgeom.report.label_names import Naming, read_naming
 from fedgeom.report.tables import doubt_table, evidence_table, naming_table, naming_verdict
-from fedgeom.report.words import Naming, read_naming
 from tests.report.printing import printed
 
 

@@ -12,8 +12,8 @@ import pytest
 from fedgeom.evaluation.evaluation import FILE
 from fedgeom.federation.record import WARNINGS
 from fedgeom.federation.results import lost_site
+from fedgeom.report.label_names import read_naming
 from fedgeom.report.page import NAMES, PICTURE, write_page
-from fedgeom.report.words import read_naming
 from tests.evaluation.counting import figures
 from tests.report.folders import folder_of
 

@@ -14,7 +14,7 @@ def test_everything_is_read_once(case, tmp_path):
     assert run.simulated
     assert run.model is not None
     assert "hull_points" in run.artifacts
-    assert "convex hulls" in run.idea()
+    assert "rounded outlines" in run.idea()
     assert set(run.class_names()) == {0, 1}
     assert run.naming is not None  # from what the sites have: nobody wrote names.json
     assert {one.seconds is None for one in run.events} == {False}

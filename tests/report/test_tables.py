@@ -14,7 +14,7 @@ from fedgeom.federation.ledger import Ledger
 from fedgeom.federation.ledger import LedgerEntry as Message
 from fedgeom.protocols.evaluation import Counts, Tally
 from fedgeom.report import tables
-from fedgeom.report.words import read_naming
+from fedgeom.report.label_names import read_naming
 from tests.evaluation.counting import figures
 from tests.evaluation.test_benchmark import comparison
 from tests.report.printing import printed
@@ -162,7 +162,7 @@ def swept() -> Sweep:
 def test_a_sweep_says_what_was_tried_and_what_came_of_it():
     flat = " ".join(printed(*tables.sweep_tables(swept())).split())
     for piece in (
-        "[red]a rate = 0.1 0.700 0.700 0.700 0 of 2",
+        "[red]a learning_rate = 0.1 0.700 0.700 0.700 0 of 2",
         "optimizer = sgd (momentum = 0.9) 0.900 0.900 0.900 1 of 2",
         "b as they are failed 0 of 2",
         "Take [red]a",

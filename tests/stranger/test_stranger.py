@@ -226,7 +226,7 @@ def test_a_package_whose_things_call_themselves_ours_is_refused(install):
         method_class("blank")
     listed = " ".join(call("methods").split())
     assert "blank the method 'blank' of the package 'a-liar' cannot be loaded" in listed
-    assert "moments Sites add up" in listed
+    assert "moments For a quick first result" in listed
 
 
 def test_a_method_class_that_calls_itself_ours_cannot_be_defined():

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from fedgeom.federation.record import RunRecord, write_status
+from fedgeom.studio.app import link_file
 from tests.report.folders import folder_of
 from tests.waiting import HANG_SECONDS
 
@@ -88,6 +89,16 @@ def table(tmp_path, patients):
     file = tmp_path / "patients.csv"
     file.write_bytes(patients)
     return file
+
+
+def test_the_file_with_the_link_leads_to_the_first_page(studio, tab, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    address, _ = studio
+    page = tab()
+    with link_file(address) as file:
+        page.goto(file.as_uri())
+        page.wait_for_url(address)
+    assert page.get_by_text("Learn together").first.is_visible()
 
 
 def test_from_a_table_to_a_report_by_keyboard_alone(studio, tab, table):

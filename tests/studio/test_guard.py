@@ -51,3 +51,15 @@ def test_a_request_that_does_not_say_where_it_comes_from_changes_nothing(client)
     del client.headers["origin"]
     assert client.get("/").status_code == 200
     assert client.post("/studies", content=b"label=x").status_code == 403
+
+
+OPENED = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
+"""What Chromium says when a file that only the user can read leads it here."""
+
+
+def test_a_file_may_lead_a_tab_to_the_first_page_and_nothing_else(client):
+    assert client.get("/", headers=OPENED).status_code == 200
+    assert client.get("/runs", headers=OPENED).status_code == 403
+    assert client.get("/", headers=OPENED | {"sec-fetch-dest": "iframe"}).status_code == 403
+    assert client.get("/", headers=OPENED | {"sec-fetch-mode": "cors"}).status_code == 403
+    assert client.post("/", headers=OPENED).status_code == 403

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import errno
+import os
+import subprocess
+import sys
 
 import msgspec
 import pytest
@@ -13,7 +16,7 @@ from fedgeom.storage import write_json
 from fedgeom.studio import runs
 from fedgeom.studio.runs import Launch
 from tests.report.folders import folder_of
-from tests.waiting import until
+from tests.waiting import HANG_SECONDS, until
 
 
 def started(place, text):
@@ -71,6 +74,40 @@ def test_a_run_of_the_command_line_is_left_alone(place):
     assert runs.is_alive(place, "r-1") is None
     assert runs.run_status(place, "r-1").state == "running"
     runs.stop(place, "r-1")  # nothing that the studio started
+
+
+@pytest.fixture
+def sleeper():
+    """A process of somebody else."""
+    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(900)"])
+    yield process
+    process.kill()
+    process.wait()
+
+
+@pytest.mark.parametrize("started", ["", "another boot 12345"])
+def test_a_process_that_has_got_the_number_of_an_old_run_is_left_alone(place, sleeper, started):
+    place.make(place.launches)
+    write_json(place.launches / "r-1.json", Launch(sleeper.pid, "r-1", [], started))
+    assert runs.is_alive(place, "r-1") is False
+    runs.stop(place, "r-1")
+    with pytest.raises(subprocess.TimeoutExpired):
+        sleeper.wait(0.5)
+
+
+def test_a_process_that_is_still_the_same_is_stopped(place, sleeper):
+    place.make(place.launches)
+    write_json(place.launches / "r-1.json", Launch(sleeper.pid, "r-1", [], runs.process_start(sleeper.pid)))
+    assert runs.is_alive(place, "r-1") is True
+    runs.stop(place, "r-1")
+    assert sleeper.wait(HANG_SECONDS) != 0
+    assert runs.is_alive(place, "r-1") is False
+    runs.stop(place, "r-1")  # nobody is there
+
+
+def test_when_a_process_was_started_does_not_change(sleeper):
+    assert runs.process_start(os.getpid()) == runs.process_start(os.getpid()) != ""
+    assert runs.process_start(2**22 + 12345) == ""
 
 
 def test_a_log_cannot_rule_the_page(place):

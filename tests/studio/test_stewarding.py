@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fedgeom.deploy.approvals import ApprovalStore
+from fedgeom.deploy.approvals import MOST_WAITING, ApprovalStore
 from fedgeom.deploy.budgets import BudgetStore
 from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.errors import InputError
@@ -13,6 +13,7 @@ from fedgeom.federation.privacy import DP, Spent
 from fedgeom.report.tables import budget_table
 from fedgeom.studio.steward import approve, budget, overview, revoke
 from fedgeom.version import __version__
+from tests.studio.conftest import browser_in
 
 
 @pytest.fixture
@@ -49,6 +50,15 @@ def test_a_job_that_waits_is_shown_with_what_leaves_and_can_be_approved_and_revo
     assert (shown["approvals"][0]["state"], shown["approvals"][0]["used"]) == ("approved", "0 of 2")
     revoke(path, digits)
     assert overview(path)["approvals"][0]["state"] == "revoked"
+
+
+def test_how_many_jobs_gave_way_in_a_flood_is_shown(site):
+    path, _ = site
+    store = ApprovalStore(path)
+    for number in range(MOST_WAITING + 1):
+        job = JobTerms(method="no", release="0", settings={}, seed=number, participants=("ulm",))
+        store.wait(store.read(), hash_terms(job).hex(), "r", job)
+    assert "2 gave way to newer ones" in browser_in(path).get("/site").text
 
 
 @pytest.mark.parametrize(("days", "runs"), [("x", "1"), ("0", "1"), ("4000", "1"), ("7", "0"), ("nan", "1")])

@@ -14,8 +14,7 @@ from fedgeom.errors import InputError, ProtocolError
 from fedgeom.extend import Method, Plain, answers
 from fedgeom.federation.messages import encode
 from fedgeom.federation.method import METHODS
-from fedgeom.methods.moments.messages import SumClassMoments
-from fedgeom.methods.moments.site import MomentsSite
+from fedgeom.methods.moments.site import MomentsSite, SumClassMoments
 from fedgeom.protocols.model_delivery import TakeResult
 from fedgeom.testing import (
     Check,

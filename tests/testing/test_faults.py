@@ -9,7 +9,7 @@ import pytest
 
 import fedgeom
 from fedgeom.federation.coordinator import Coordinator
-from fedgeom.testing import faults
+from fedgeom.testing import rehearsal
 from fedgeom.testing.rehearsal import CheckContext
 
 
@@ -26,7 +26,7 @@ class Fragile(fedgeom.Moments):
 
 def test_a_method_that_dies_of_a_lost_site_is_found() -> None:
     with pytest.raises(AssertionError, match="the run died of it: ZeroDivisionError"):
-        faults.survives_dropout(CheckContext(Fragile()))
+        rehearsal.survives_dropout(CheckContext(Fragile()))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +51,7 @@ class FragileTest(fedgeom.Moments):
 def test_a_method_that_dies_of_a_site_lost_in_its_evaluation_is_found() -> None:
     context = CheckContext(FragileTest())
     with pytest.raises(AssertionError, match="while the model was tested, and the run died of it: ZeroDivision"):
-        faults.evaluation_survives_dropout(context)
+        rehearsal.evaluation_survives_dropout(context)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,19 +69,19 @@ class Counting(fedgeom.Moments):
 
 def test_a_method_that_resumes_to_another_model_is_found() -> None:
     with pytest.raises(AssertionError, match="died after step 1; the resumed run yields another model"):
-        faults.survives_restart(CheckContext(Counting()))
+        rehearsal.survives_restart(CheckContext(Counting()))
 
 
 def test_one_site_is_lost_and_one_run_resumed_at_the_level_smoke() -> None:
     context = CheckContext(fedgeom.Moments(), level="smoke")
-    assert faults.survives_dropout(context) == 1
-    assert faults.survives_restart(context) == 1
-    assert faults.evaluation_survives_dropout(context) == 1
+    assert rehearsal.survives_dropout(context) == 1
+    assert rehearsal.survives_restart(context) == 1
+    assert rehearsal.evaluation_survives_dropout(context) == 1
 
 
 def test_every_site_is_killed_at_every_step() -> None:
-    assert faults.survives_dropout(CheckContext(fedgeom.Moments(), level="full")) == 4 * 8
+    assert rehearsal.survives_dropout(CheckContext(fedgeom.Moments(), level="full")) == 4 * 8
 
 
 def test_the_coordinator_dies_after_every_step() -> None:
-    assert faults.survives_restart(CheckContext(fedgeom.Moments(), level="full")) == 8
+    assert rehearsal.survives_restart(CheckContext(fedgeom.Moments(), level="full")) == 8

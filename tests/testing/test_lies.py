@@ -10,9 +10,9 @@ import numpy as np
 import fedgeom
 from fedgeom.federation.messages import Array, Message, Names, Question, decode, encode
 from fedgeom.methods.iterative.setup import Ready
-from fedgeom.methods.moments.messages import SumClassMoments
+from fedgeom.methods.moments.site import SumClassMoments
 from fedgeom.protocols.secure_sum.messages import hash_question
-from fedgeom.testing.lies import ARRAYS, Lie, lies_about, restamped
+from fedgeom.testing.adversary import ARRAYS, Lie, lies_about, restamped
 from fedgeom.testing.rehearsal import Rehearsal, example_sites
 
 RNG = np.random.default_rng(0)

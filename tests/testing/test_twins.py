@@ -12,11 +12,10 @@ import pytest
 import fedgeom
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.extend import Method, answers
-from fedgeom.methods.moments.messages import SumClassMoments
-from fedgeom.methods.moments.site import MomentsSite
+from fedgeom.methods.moments.site import MomentsSite, SumClassMoments
 from fedgeom.protocols.model_delivery import ModelTaken, TakeResult
+from fedgeom.testing.agreement import refusals_reveal_nothing
 from fedgeom.testing.rehearsal import CheckContext, example_sites
-from fedgeom.testing.twins import refusals_reveal_nothing
 from tests.methods.xclp.making import cones
 
 SITES = example_sites()

@@ -50,7 +50,8 @@ def demo(
     """
     from dataclasses import replace
 
-    from fedgeom.cli.screen import Questions, as_seen, console, kept, new_folder, show
+    from fedgeom.cli.outcome import as_seen, kept, new_folder, show
+    from fedgeom.cli.screen import Questions, console
     from fedgeom.data.datasets import load_set
     from fedgeom.data.demo_data import in_own_words
     from fedgeom.engines.run import run

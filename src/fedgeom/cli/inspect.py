@@ -146,6 +146,7 @@ def studio(
 
     The address has a random token: who does not know it gets nothing. Stop it with Ctrl-C; runs go on.
     """
+    import contextlib
     import socket
     import webbrowser
 
@@ -154,7 +155,7 @@ def studio(
     try:
         import uvicorn
 
-        from fedgeom.studio.app import make_app, new_token
+        from fedgeom.studio.app import link_file, make_app, new_token
     except ImportError as error:
         raise InputError(
             f"the studio needs the extra `studio`: pip install 'fedgeom[studio]' ({error})"
@@ -173,7 +174,12 @@ def studio(
         ) from error
     address = f"http://127.0.0.1:{listening.getsockname()[1]}/{token}/"
     typer.echo(f"the studio is at {address}\nIt answers this machine only. Stop it with Ctrl-C; runs go on.")
-    if browser:
-        webbrowser.open(address)
     config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=1)
-    uvicorn.Server(config).run(sockets=[listening])
+    with contextlib.ExitStack() as meanwhile:
+        if browser:
+            try:
+                link = meanwhile.enter_context(link_file(address))
+                webbrowser.open(link.as_uri())
+            except OSError as error:
+                typer.echo(f"the browser was not opened: {error}; open the address yourself")
+        uvicorn.Server(config).run(sockets=[listening])

@@ -54,7 +54,8 @@ def run(
     ] = None,
 ) -> None:
     """Run a method over the sites of a federation file, all in this process, through the full protocol."""
-    from fedgeom.cli.screen import Questions, console, kept, new_folder, show, tell, this_folder
+    from fedgeom.cli.outcome import kept, new_folder, show, this_folder
+    from fedgeom.cli.screen import Questions, console, tell
     from fedgeom.deploy.federation_check import check_federation, stop_if_unready
     from fedgeom.deploy.federation_file import policy_line, read_federation
     from fedgeom.engines.run import run as conduct
@@ -168,7 +169,8 @@ def run_study(
     again: str,
 ) -> None:
     """Run what a file wants compared or swept, print its tables, and keep them in files of the given name."""
-    from fedgeom.cli.screen import console, kept, new_folder, tell
+    from fedgeom.cli.outcome import kept, new_folder
+    from fedgeom.cli.screen import console, tell
     from fedgeom.deploy.federation_file import build_policy, read_federation, read_sites
     from fedgeom.deploy.study_file import holdout_of
     from fedgeom.engines.benchmark import sweep as run_all

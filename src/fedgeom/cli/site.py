@@ -361,6 +361,8 @@ def approvals(folder: Folder = Path()) -> None:
         tell(screen, "Nothing was approved yet, and nothing waits.")
     for waiting in file.waiting:
         tell(screen, f"to approve: fedgeom site approve {waiting.hash} --folder {folder}")
+    if file.dropped:
+        tell(screen, Cell(file.dropped_line(), "doubt"))
     if mode != "ask":
         tell(screen, Cell(f'site.toml says approve = "{mode}": such jobs are not asked about.', "doubt"))
 

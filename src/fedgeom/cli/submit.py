@@ -41,7 +41,8 @@ def submit(
 
     Ends with code 0 when the run is finished, 1 when it failed, 130 when it was interrupted.
     """
-    from fedgeom.cli.screen import complain, console, tell, terminated
+    from fedgeom.cli.outcome import terminated
+    from fedgeom.cli.screen import complain, console, tell
     from fedgeom.deploy import submit as service
     from fedgeom.deploy.coordinator_folder import CoordinatorFolder
     from fedgeom.errors import InputError
@@ -87,7 +88,8 @@ def submit(
 
 def show_failure(folder: Path, said: str, screen: Console) -> None:
     """Print how a run failed, and the sites that it had lost by then: they are often why."""
-    from fedgeom.cli.screen import complain, show_warnings
+    from fedgeom.cli.outcome import show_warnings
+    from fedgeom.cli.screen import complain
     from fedgeom.federation.record import read_warnings
 
     show_warnings(read_warnings(folder), screen)
@@ -150,8 +152,9 @@ class Display:
 
 def show_record(folder: Path, screen: Console) -> None:
     """Print what a run's record holds."""
-    from fedgeom.cli.screen import show_record as show_page
-    from fedgeom.cli.screen import show_warnings, tell
+    from fedgeom.cli.outcome import show_record as show_page
+    from fedgeom.cli.outcome import show_warnings
+    from fedgeom.cli.screen import tell
     from fedgeom.federation.record import read_folder
     from fedgeom.report import tables
     from fedgeom.report.table import to_terminal

@@ -27,7 +27,9 @@ def degree(n: int, part: int | None = None) -> int:
     secrets together. For up to a thousand sites, 12·log2(n/4) peers and two thirds as the threshold:
     with a coordinator that follows the protocol, 3 in 10 sites colluding break a given site with
     probability below 2^-45. A coordinator that lies about who is alive needs only a third of a
-    neighbourhood: below 2^-35 when a tenth of the sites collude with it, but about 2^-10 for a fifth.
+    neighbourhood: below 2^-35 for a given site when a tenth of the sites collude with it, but about 2^-10 for a fifth.
+    It sees the ring first and may have it drawn 8 times; over all draws and for any site that is 2^-25 for a tenth of
+    1,000 sites, and for a fifth about 2^-5 at 100 sites and up to 0.8 at 200.
     Recovery fails with probability below 2^-35 when a tenth of the sites vanish.
 
     ``part``: the fewest sites over which a sum may go, such as those drawn for a round or a cluster. Of few neighbours

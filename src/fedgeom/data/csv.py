@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import zlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,6 +19,7 @@ import numpy.typing as npt
 from fedgeom.arrays import Floats
 from fedgeom.data.tables import EMPTY, Columns, Table, as_labels, from_columns, listed, wanted_columns
 from fedgeom.errors import InputError
+from fedgeom.storage import check_unpacked, largest_unpacked
 
 BLOCK = 2**20
 """How many bytes of text are taken at once, at least; a row must fit."""
@@ -116,6 +118,25 @@ def is_zipped(file: Path) -> bool:
         return raw.read(2) == b"\x1f\x8b"
 
 
+LEAST_TEXT = 16 * 2**20
+"""Text of up to so many bytes is unzipped from any file; its cells take about ten times as many."""
+
+
+def check_zipped(file: Path) -> None:
+    """Refuse a zipped file that unzips to far too much; it is unzipped piece by piece for that, and nothing is kept."""
+    if not is_zipped(file):
+        return
+    most = largest_unpacked(file, least=LEAST_TEXT)
+    size = 0
+    try:
+        with gzip.open(file) as content:
+            while size <= most and (piece := content.read(BLOCK)):
+                size += len(piece)
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"{file} cannot be unzipped: {error}") from error
+    check_unpacked(file, size, least=LEAST_TEXT)
+
+
 def _top(file: Path) -> tuple[str, int] | None:
     """Return the header's line and how many lines it and what stands before it take; None where it is not plain."""
     before = 0
@@ -203,6 +224,7 @@ def read_tsv(file: Path, label: str | None, columns: Columns | None, *, also: Se
 
 
 def _read(file: Path, mark: str | None, label: str | None, columns: Columns | None, also: Sequence[str]) -> Table:
+    check_zipped(file)
     large = file.stat().st_size > SMALL
     found = read_plain(file, mark, label, columns, also) if large else None
     return read_carefully(file, mark, label, columns, also) if found is None else found
@@ -218,6 +240,7 @@ def read_cells(file: Path, mark: str | None = None) -> tuple[list[str], list[lis
 
 def read_text(file: Path) -> str:
     """Return a file's text, unzipped where it is zipped and without a byte-order mark; refuse what is not UTF-8."""
+    check_zipped(file)
     raw = file.read_bytes()
     try:
         return (gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw).decode("utf-8-sig")

@@ -27,6 +27,7 @@ from fedgeom.data.tables import (
 )
 from fedgeom.errors import InputError
 from fedgeom.registry import did_you_mean
+from fedgeom.storage import check_unpacked
 
 PIECE = 2**26
 """So many bytes of columns of a Parquet file are read at once: beside the table there is little else in memory."""
@@ -39,6 +40,7 @@ def read_parquet(file: Path, label: str | None, columns: Columns | None, *, also
     parquet = need(file, "pyarrow.parquet", "pandas")
     try:
         with parquet.ParquetFile(file) as source:
+            check_parquet(file, source.metadata)
             names = _index_names(source.schema_arrow)
             header = [name for name in source.schema_arrow.names if name not in names]
             check_distinct(header, str(file))
@@ -53,6 +55,27 @@ def read_parquet(file: Path, label: str | None, columns: Columns | None, *, also
             raise
         raise InputError(f"{file} cannot be read as Parquet: {error}") from error
     return frame_table(frame, str(file), label, wanted, also=also)
+
+
+def check_parquet(file: Path, facts: Any) -> None:
+    """Refuse a Parquet file that unpacks to too much; ``facts`` is what it says of itself.
+
+    A column in which a value repeats takes a few bytes in the file, for any number of rows, and 8 a row in memory.
+    """
+    groups = sum(facts.row_group(at).total_byte_size for at in range(facts.num_row_groups))
+    check_unpacked(file, max(groups, 8 * facts.num_rows * facts.num_columns))
+
+
+def check_h5ad(file: Path) -> None:
+    """Refuse an HDF5 file whose arrays take far more memory than it has bytes: packed, or never written."""
+    sizes: list[int] = []
+
+    def add(_: str, one: Any) -> None:
+        sizes.append(int(getattr(one, "nbytes", 0)))
+
+    with need(file, "h5py").File(file, "r") as content:
+        content.visititems(add)
+    check_unpacked(file, sum(sizes))
 
 
 def _is_number(kind: Any) -> bool:
@@ -176,8 +199,11 @@ def read_h5ad(file: Path, label: str | None, columns: Columns | None, *, also: S
     """
     anndata = need(file, "anndata")
     try:
+        check_h5ad(file)
         cells = anndata.read_h5ad(file)
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, RuntimeError) as error:
+        if isinstance(error, InputError):
+            raise
         raise InputError(f"{file} cannot be read as .h5ad: {error}") from error
     place: dict[str, Any] = {}
     if isinstance(columns, str):

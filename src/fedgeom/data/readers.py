@@ -7,6 +7,8 @@ the ending, such as ``".fcs"``.
 
 from __future__ import annotations
 
+import zipfile
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from inspect import signature
@@ -23,6 +25,10 @@ from fedgeom.data.sites import SiteData
 from fedgeom.data.tables import Columns, Table, as_labels, is_sparse, listed, need
 from fedgeom.errors import InputError
 from fedgeom.registry import Registry, did_you_mean
+from fedgeom.storage import check_archive
+
+BROKEN = (zipfile.BadZipFile, zlib.error)
+"""What reading a damaged archive raises, beside errors of files and values."""
 
 
 def read_npz(file: Path, label: str | None, columns: Columns | None, *, also: Sequence[str] = ()) -> Table:
@@ -34,6 +40,7 @@ def read_npz(file: Path, label: str | None, columns: Columns | None, *, also: Se
     if not isinstance(key, str):
         raise InputError(f"{file}: columns={list(key)!r} given; for .npz wanted one key, such as 'X'")
     try:
+        check_archive(file)
         archive = np.load(file, allow_pickle=False)
         keys = list(archive)
         for wanted in (key, label, *also):
@@ -44,7 +51,7 @@ def read_npz(file: Path, label: str | None, columns: Columns | None, *, also: Se
                 )
         X = archive[key]
         along = {one: archive[one] for one in (label, *also) if one is not None}
-    except (OSError, ValueError, EOFError, AttributeError) as error:
+    except (OSError, ValueError, EOFError, AttributeError, MemoryError, NotImplementedError, *BROKEN) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(f"{file} cannot be read as an .npz archive without pickles: {error}") from error

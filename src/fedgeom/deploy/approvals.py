@@ -13,6 +13,7 @@ import os
 import shlex
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -33,7 +34,10 @@ FORMAT = "fedgeom-approvals/1"
 DAY = 24 * 3600.0
 
 MOST_WAITING = 50
-"""How many jobs that wait are remembered; what a coordinator asks beyond that is answered, but not told."""
+"""How many jobs that wait are remembered; beyond that, one of those that are most alike gives way to a new one."""
+
+QUIET_SECONDS = 600.0
+"""While the list is full, the steward is told of a new job only after so long without any."""
 
 FORGET_WAITING, FORGET_NOTED = 30 * DAY, 90 * DAY
 """After how long a job that still waits, or that ran by a rule, is forgotten."""
@@ -89,6 +93,20 @@ class ApprovalsFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     format: str = FORMAT
     approvals: tuple[Approval, ...] = ()
     waiting: tuple[WaitingJob, ...] = ()
+    dropped: Annotated[int, msgspec.Meta(ge=0)] = 0
+    """How many times a job that waited gave way to a new one, because the list was full."""
+    dropped_since: float = 0.0
+    """When that happened first; it is forgotten as jobs that wait are."""
+
+    def dropped_line(self) -> str:
+        """Say that jobs are missing from the list of those that wait; nothing where none is."""
+        if not self.dropped:
+            return ""
+        since = time.strftime("%Y-%m-%d %H:%M", time.localtime(self.dropped_since))
+        return (
+            f"more than {MOST_WAITING} jobs came: {self.dropped} gave way to newer ones since {since}; one that is not "
+            "listed is approved by its federation file or its hash"
+        )
 
 
 class ApprovalStore:
@@ -128,7 +146,7 @@ class ApprovalStore:
         with self.exclusive():
             file = self.read()
             waiting = tuple(one for one in file.waiting if one.hash != hash)
-            self._write(ApprovalsFile(approvals=(*file.approvals, new), waiting=waiting))
+            self._write(msgspec.structs.replace(file, approvals=(*file.approvals, new), waiting=waiting))
         return new
 
     def revoke(self, prefix: str) -> tuple[str, int]:
@@ -168,14 +186,40 @@ class ApprovalStore:
         self._write(msgspec.structs.replace(file, approvals=(*kept, new)))
 
     def wait(self, file: ApprovalsFile, hash: str, run: str, job: JobTerms) -> bool:
-        """Note that a job waits for approval; say whether it is new and should be told."""
+        """Note that a job waits for approval; say whether it is new and should be told.
+
+        Where the list is full, a job gives way: whoever sends many that are alike displaces his own.
+        """
         now = self.clock()
         waiting = tuple(one for one in file.waiting if one.when > now - FORGET_WAITING)
-        if any(one.hash == hash for one in waiting) or len(waiting) >= MOST_WAITING:
+        if any(one.hash == hash for one in waiting):
             return False
-        new = WaitingJob(hash=hash, when=now, run=run, job=_short(job))
-        self._write(msgspec.structs.replace(file, waiting=(*waiting, new)))
-        return True
+        tell = len(waiting) < MOST_WAITING or now - max(one.when for one in waiting) > QUIET_SECONDS
+        waiting = (*waiting, WaitingJob(hash=hash, when=now, run=run, job=_short(job)))
+        recent = file.dropped_since > now - FORGET_WAITING
+        dropped = file.dropped if recent else 0
+        since = file.dropped_since if dropped else now
+        while len(waiting) > MOST_WAITING:
+            gone = _to_drop(waiting)
+            waiting = tuple(one for one in waiting if one is not gone)
+            dropped += 1
+        self._write(
+            msgspec.structs.replace(
+                file, waiting=waiting, dropped=dropped, dropped_since=since if dropped else 0.0
+            )
+        )
+        return tell
+
+
+def _to_drop(waiting: tuple[WaitingJob, ...]) -> WaitingJob:
+    """Return the job that gives way: the oldest among those of which most have the same method and sites."""
+
+    def kind(one: WaitingJob) -> tuple[str, tuple[str, ...]]:
+        return ("", ()) if one.job is None else (one.job.method, one.job.participants)
+
+    counts = Counter(map(kind, waiting))
+    most = max(counts.values())
+    return next(one for one in waiting if counts[kind(one)] == most)
 
 
 def _short(job: JobTerms) -> JobTerms | None:

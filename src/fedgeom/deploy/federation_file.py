@@ -16,7 +16,7 @@ from fedgeom.deploy.config import convert
 from fedgeom.errors import InputError
 from fedgeom.federation.method import METHODS, Method, methods_that_match, no_bound
 from fedgeom.federation.policy import JobTerms, Policy, StrictPolicy, job_terms
-from fedgeom.federation.settings import read_value
+from fedgeom.federation.settings import is_called_now, read_value
 from fedgeom.federation.steps import Step, check_order, read_steps
 from fedgeom.methods.catalogue import method_class
 from fedgeom.registry import did_you_mean
@@ -276,8 +276,9 @@ def only_known(file: str | Path, where: str, given: Mapping[str, Any], known: It
     names = list(known)
     for key in given:
         if key not in names:
-            hint = did_you_mean(key, names)
-            raise InputError(f"{file}: {where} has the unknown key {key!r}; known are {', '.join(names)}.{hint}")
+            now = is_called_now(key, names)
+            why = now or f"known are {', '.join(names)}.{did_you_mean(key, names)}"
+            raise InputError(f"{file}: {where} has the unknown key {key!r}; {why}")
 
 
 def convert_part(file: str | Path, where: str, content: Any, kind: type[T]) -> T:

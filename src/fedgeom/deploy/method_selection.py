@@ -75,7 +75,7 @@ def with_few_features(found: SuitableMethod, policy: Policy, rows: int, columns:
     room = int(rows / least) - columns
     features: Any = "linear"
     if room >= FEWEST_FOURIER:
-        features = ["linear", {"name": "fourier", "count": room // 10 * 10}]
+        features = ["linear", {"name": "fourier", "n_components": room // 10 * 10}]
     why = f"{rows:,} rows allow few features (min_rows_per_feature = {least:g} in the policy)"
     return SuitableMethod(
         found.method, found.settings | {"features": features}, "; ".join(filter(None, (found.reason, why)))

@@ -73,7 +73,8 @@ def approval_line(folder: SiteFolder) -> str:
     if rule != "ask":
         return f'site.toml says approve = "{rule}": such jobs are answered without asking you'
     waiting = f"; {len(file.waiting)} wait (fedgeom site approvals)" if file.waiting else ""
-    return f"jobs are answered once you have approved them (fedgeom site approve FILE){waiting}"
+    dropped = f"; {file.dropped_line()}" if file.dropped else ""
+    return f"jobs are answered once you have approved them (fedgeom site approve FILE){waiting}{dropped}"
 
 
 def check_certificate(address: str, certificate: Path) -> None:

@@ -89,9 +89,9 @@ def _owner(vector: Any) -> Bits | None:
     return roomy if whole else None
 
 
-VERSION = 2
-"""The protocol's version; both ends must agree. It also stands for how masks and keys are made, which no message says:
-where two ends made them differently, a sum would be noise."""
+VERSION = 3
+"""The protocol's version; both ends must agree. It also stands for how masks, tags and keys are made, which no message
+says: where two ends made them differently, a sum would be noise."""
 
 LARGEST_MESSAGE = 256 * 2**20
 """No message, of whatever kind, may be larger than this many bytes."""

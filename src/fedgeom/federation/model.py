@@ -199,7 +199,25 @@ class Model(RowNovelty, ABC):
 
     @classmethod
     def from_file(cls, arrays: Mapping[str, npt.NDArray[Any]], facts: Mapping[str, Any]) -> Self:
-        """Build the model from a file's content, the names of its columns and its known rows included."""
+        """Build the model from a file's content, the names of its columns and its known rows included.
+
+        A file may come from anybody: whatever cannot be made of it raises `InputError`.
+        """
+        try:
+            made = cls._from_file(arrays, facts)
+            if not isinstance(made.method, str):
+                raise InputError(f"the file's method is {made.method!r}; wanted its name")
+            return made
+        except InputError:
+            raise
+        except (
+            Exception
+        ) as error:  # each model builds its own parts, and numpy says in many ways that they do not fit
+            why = f"{type(error).__name__}: {error}"
+            raise InputError(f"the file holds no {cls.__name__} that could be used ({why[:200]})") from error
+
+    @classmethod
+    def _from_file(cls, arrays: Mapping[str, npt.NDArray[Any]], facts: Mapping[str, Any]) -> Self:
         names = facts.get(COLUMN_NAMES) or []
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise InputError("the names of the file's columns are no texts")
@@ -297,5 +315,7 @@ def from_bytes(data: bytes) -> tuple[str, Tensors, Facts]:
         if format != FORMAT:
             raise InputError(f"the model file has format {format!r}; this version reads {FORMAT!r}")
         return method, tensors, facts
-    except (SafetensorError, KeyError, msgspec.DecodeError) as error:
+    except InputError:
+        raise
+    except (SafetensorError, LookupError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
         raise InputError(f"this is not a fedgeom model file ({error})") from error

@@ -15,6 +15,7 @@ import dataclasses
 import inspect
 import itertools
 import math
+import sys
 import textwrap
 import types
 from collections.abc import Iterable, Mapping
@@ -221,10 +222,28 @@ def read_value(name: str, value: Any, kind: Any) -> Any:
     """Return a value as its type says, or raise `InputError` that says what was given and what is wanted."""
     value = _without_numpy(value)
     fits, found = _fit(name, value, kind)
+    if not fits and not is_finite(value):
+        raise InputError(
+            f"{name}={value!r} given; wanted {wanted(kind)}. No setting is inf or nan: what a steward is shown must be "
+            "what was hashed, and JSON has neither; take a finite number"
+        )
     if not fits:
         hint = did_you_mean(value, _names(kind)) if isinstance(value, str) else ""
         raise InputError(f"{name}={value!r} given; wanted {wanted(kind)}{'.' if hint else ''}{hint}")
     return found
+
+
+def is_finite(value: Any) -> bool:
+    """Say whether no number in a plain value, lists and tables included, is infinite or NaN.
+
+    >>> is_finite({"scale": [1.0, "inf", None]}), is_finite({"scale": [1.0, math.inf]})
+    (True, False)
+    """
+    if isinstance(value, float):
+        return math.isfinite(value)
+    if isinstance(value, Mapping):
+        return all(map(is_finite, value.values()))
+    return not isinstance(value, list | tuple) or all(map(is_finite, value))
 
 
 def _without_numpy(value: Any) -> Any:
@@ -251,7 +270,7 @@ def _fit(name: str, value: Any, kind: Any) -> tuple[bool, Any]:
     origin = get_origin(kind)
     inside = get_args(kind)
     if kind is Any:
-        return True, value
+        return is_finite(value), value
     if origin in (Union, types.UnionType):
         options = (_fit(name, value, one) for one in inside if value is not None or not _is_choice(one))
         return next(((True, found) for fits, found in options if fits), (False, value))
@@ -279,10 +298,11 @@ def _fit_plain(value: Any, kind: Any) -> tuple[bool, Any]:
         return value is None, value
     if kind is float:
         number = isinstance(value, int | float) and not isinstance(value, bool)
-        return number, float(value) if number else value
+        fits = number and abs(value) <= sys.float_info.max  # not inf, not NaN, no whole number beyond
+        return fits, float(value) if fits else value
     if kind is int:
         return isinstance(value, int) and not isinstance(value, bool), value
-    return isinstance(value, kind), value
+    return isinstance(value, kind) and is_finite(value), value
 
 
 def wanted(kind: Any) -> str:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import fedgeom.methods  # noqa: F401  # registers those that come with fedgeom
-from fedgeom.errors import InputError
+from fedgeom.errors import FedgeomError, InputError
 from fedgeom.federation import model as model_file
 from fedgeom.federation.method import METHODS, Method
 from fedgeom.federation.record import read_status
@@ -76,6 +78,37 @@ def _model_in(folder: Path) -> Path:
 
 
 def read_model(data: bytes) -> Any:
-    """Build a model from the bytes of its file."""
+    """Build a model from the bytes of its file; one whose parts do not fit together raises `InputError`."""
     name, arrays, facts = model_file.from_bytes(data)
-    return method_class(name).model_type.from_file(arrays, facts)
+    model = method_class(name).model_type.from_file(arrays, facts)
+    numbers = sum(array.size for array in arrays.values())
+    if type(model).__module__.startswith("fedgeom."):  # of others we do not know which rows they take
+        _try_out(model, max(numbers, LEAST_COLUMNS))
+    return model
+
+
+LEAST_COLUMNS = 4096
+"""A model of so many columns is tried out; one of more, if its file has as many numbers as it says columns."""
+
+
+ROWS_TRIED = 7
+"""With one row, arrays of a wrong shape may fit by broadcasting."""
+
+
+def _try_out(model: Any, most: int) -> None:
+    """Let a model predict rows of zeros: a spoilt one is better refused when it is read than when it is needed."""
+    try:
+        width = model.width if model.preparation is None else model.preparation.raw.width
+        if width is not None and width <= most:
+            with np.errstate(all="ignore"):
+                rows = np.zeros((ROWS_TRIED, width))
+                model.predict(rows)
+                if hasattr(model, "predict_proba"):
+                    _, columns = model.predict_proba(rows).shape
+                    if columns != len(model.classes_):
+                        raise ValueError(f"{columns} probabilities for {len(model.classes_)} classes")
+    except (FedgeomError, ImportError):  # not every row can be predicted, by every model, and everywhere
+        pass
+    except Exception as error:  # numpy says in many ways that parts do not fit
+        why = f"{type(error).__name__}: {error}"
+        raise InputError(f"the file holds no model that can predict ({why[:200]})") from error

@@ -12,7 +12,7 @@ from fedgeom.arrays import Words
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.settings import POSITIVE
 from fedgeom.federation.steps import Block, Columns, FitContext, PreparedRows, Step, StepFit, SumKind
-from fedgeom.geometry.gaussians import discriminant_plane
+from fedgeom.geometry.discriminant import discriminant_plane
 from fedgeom.geometry.hyperbolic.poincare import exp0
 from fedgeom.preparation.quantiles import DEEP, as_dense, column_sums, from_deep, square_sums, to_deep
 from fedgeom.protocols.fixed_point import from_fixed, to_fixed

@@ -241,6 +241,8 @@ class LabelNames(SummingPart[NamesMemory]):
         given = self.joining.memory.terms.get("classes")
         lists = hash_names(tuple(map(str, given))) if isinstance(given, tuple) else memory.opened
         names, places = self._places(lists, slots)
+        if len(counts) != 2 * slots:
+            raise ProtocolError(f"{len(counts)} counts of names came where {2 * slots} are planned")
         floors = self.joining.class_floors
         enough = (counts[places] >= floors[0]) & (counts[slots + places] >= floors[1])
         memory.agreed = tuple(name for name, kept in zip(names, enough.tolist(), strict=True) if kept)

@@ -460,7 +460,7 @@ class PreparationPart(Part[PreparationMemory]):
         """Check the counts and keep the categories that enough sites and rows have."""
         agreed = self._agreed()
         memory = self.memory
-        pairs = self._agreed().pairs()
+        pairs = agreed.pairs()
         if (ask.result is not None) != bool(pairs):
             raise ProtocolError(
                 "categories were counted where there are none, or not counted where there are some"
@@ -469,7 +469,9 @@ class PreparationPart(Part[PreparationMemory]):
         if ask.result is not None:
             self.site.sums.check_result(ask.result, CountCategories)
             counts = ask.result.counts()
-            slots = len(counts) // 2
+            slots = slots_for(len(pairs))
+            if len(counts) != 2 * slots:
+                raise ProtocolError(f"{len(counts)} counts of categories came where {2 * slots} are planned")
             places = self._places(slots)
             sites = counts[places]
             rows = counts[slots + places]

@@ -30,8 +30,8 @@ from fedgeom.federation.results import RunWarning
 from fedgeom.geometry.hyperbolic.hull import trimmed_hull
 from fedgeom.methods.catalogue import read_model
 from fedgeom.report.ellipses import plane
+from fedgeom.report.label_names import read_naming
 from fedgeom.report.run_folder import DrawnRows, EventLine, RunFiles, few_dots
-from fedgeom.report.words import read_naming
 
 RESULTS = "results"
 

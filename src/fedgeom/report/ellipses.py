@@ -11,8 +11,8 @@ import numpy as np
 from fedgeom.arrays import Floats
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
-from fedgeom.report.markup import FAINT, INK, colours
-from fedgeom.report.words import Truth, read_naming
+from fedgeom.report.label_names import Truth, read_naming
+from fedgeom.report.palette import FAINT, INK, colours
 
 if TYPE_CHECKING:
     from fedgeom.federation.results import Run

@@ -226,14 +226,14 @@ def _is_curve(value: Any) -> bool:
 
 
 def _none(run: RunFiles) -> str:
-    if "rounds" not in run.parameters or "validation" not in run.parameters or not _sends(run):
+    if "n_rounds" not in run.parameters or "validation_fraction" not in run.parameters or not _sends(run):
         return ""
     said = (
         "The rounds have no figures: of so few rows with a label, none were left to be set aside."
-        if run.parameters["validation"]
-        else "Nobody followed the rounds: with validation = 0.1 sites test every round's model on rows set aside."
+        if run.parameters["validation_fraction"]
+        else "Nobody followed the rounds: with validation_fraction = 0.1 sites test each round's model on some rows."
     )
-    return markup.section("rounds", f"{run.parameters['rounds']} rounds", markup.paragraph(said))
+    return markup.section("rounds", f"{run.parameters['n_rounds']} rounds", markup.paragraph(said))
 
 
 def _sends(run: RunFiles) -> bool:

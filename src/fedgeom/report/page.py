@@ -16,6 +16,7 @@ from fedgeom.methods.catalogue import method_class
 from fedgeom.report import markup
 from fedgeom.report.at_site import is_site_result, read_site_run
 from fedgeom.report.explorer import explorer, scene_of
+from fedgeom.report.label_names import Naming
 from fedgeom.report.markup import escape
 from fedgeom.report.outcomes import curves, outcomes
 from fedgeom.report.privacy import exposure, leaving, spent
@@ -23,7 +24,6 @@ from fedgeom.report.run_folder import NAMES, RunFiles, read_run
 from fedgeom.report.table import Cell, Line, ReportTable, size, to_html
 from fedgeom.report.tables import evidence_table, naming_table, naming_verdict
 from fedgeom.report.timeline import timeline
-from fedgeom.report.words import Naming
 from fedgeom.storage import as_plain, write_text
 
 __all__ = ["NAMES", "PAGE", "PICTURE", "page_of", "read_any", "write_page"]

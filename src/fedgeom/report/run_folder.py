@@ -21,8 +21,8 @@ from fedgeom.methods import SUMMARIES
 from fedgeom.methods.catalogue import load_model, method_class
 from fedgeom.report.disc import site_shapes
 from fedgeom.report.ellipses import has_ellipses, plane
-from fedgeom.report.words import Naming, read_naming
-from fedgeom.storage import write_json
+from fedgeom.report.label_names import Naming, read_naming
+from fedgeom.storage import check_archive, write_json
 
 if TYPE_CHECKING:
     from fedgeom.federation.results import Run
@@ -221,6 +221,7 @@ def _lines(file: Path, kind: Any) -> list[Any]:
 def _arrays(file: Path) -> dict[str, npt.NDArray[Any]]:
     if not file.is_file():
         return {}
+    check_archive(file)
     with np.load(file) as arrays:
         return {name: arrays[name] for name in arrays.files}
 

@@ -15,9 +15,9 @@ from fedgeom.errors import InputError
 from fedgeom.evaluation.benchmark import JUDGED, Row, Sweep, method_rows, recommendation, rival_rows
 from fedgeom.evaluation.evaluation import COLUMNS, LEAST_ROWS, TITLES, Evaluation, score_rows
 from fedgeom.federation.ledger import Ledger
+from fedgeom.report.label_names import Naming
 from fedgeom.report.markup import document, escape, paragraph, section
 from fedgeom.report.table import Cell, Line, ReportTable, Style, size, styled, to_html
-from fedgeom.report.words import Naming
 
 if TYPE_CHECKING:
     from fedgeom.deploy.budgets import Charge

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import logging
+import os
 import secrets
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from contextlib import contextmanager
+from html import escape
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -18,6 +21,7 @@ from starlette.staticfiles import StaticFiles
 
 from fedgeom.errors import FedgeomError, InputError
 from fedgeom.report.markup import asset
+from fedgeom.storage import make_private_folder, write_text
 from fedgeom.studio.pages import Handlers, Pages
 from fedgeom.studio.places import Place
 
@@ -41,6 +45,34 @@ HEADERS = (
 def new_token() -> str:
     """Return a token that nobody can guess."""
     return secrets.token_urlsafe(24)
+
+
+def link_folder() -> Path:
+    """Return the folder for links to running studios: the system's for what runs now, or the user's own state."""
+    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
+    state = os.environ.get("XDG_STATE_HOME", "")
+    if runtime and Path(runtime).is_dir():
+        return Path(runtime) / "fedgeom"
+    return (Path(state) if state else Path.home() / ".local" / "state") / "fedgeom"
+
+
+@contextmanager
+def link_file(address: str) -> Iterator[Path]:
+    """Write a page that leads to the studio, which only the user can read, and remove it in the end.
+
+    A browser is started with the name of this file: every user of the machine can read the words of a command.
+    """
+    link = escape(address)
+    page = (
+        f'<!doctype html><meta charset="utf-8"><title>fedgeom studio</title>'
+        f'<meta http-equiv="refresh" content="0;url={link}"><a href="{link}">Open the studio</a>\n'
+    )
+    folder = make_private_folder(link_folder())
+    file = write_text(folder / f"studio-{secrets.token_hex(8)}.html", page, private=True)
+    try:
+        yield file
+    finally:
+        file.unlink(missing_ok=True)
 
 
 class Guard:
@@ -78,12 +110,17 @@ class Guard:
         first = str(scope["path"]).strip("/").partition("/")[0]
         if not secrets.compare_digest(first.encode(), self.token.encode()):
             return "This address has no token, or an old one. Open the address that `fedgeom studio` printed.\n"
-        if said.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+        if said.get("sec-fetch-site", "none") not in ("none", "same-origin") and not self.opens(scope, said):
             return "This request comes from another page. Open the address that `fedgeom studio` printed.\n"
         origin = said.get("origin")
         if scope["method"] not in ("GET", "HEAD") and origin != f"http://{host}":
             return "This request does not come from the studio's own page, so nothing was done.\n"
         return ""
+
+    def opens(self, scope: Scope, said: dict[str, str]) -> bool:
+        """Say whether a whole tab goes to the first page, as `link_file` leads it; that changes nothing."""
+        opening = said.get("sec-fetch-mode") == "navigate" and said.get("sec-fetch-dest") == "document"
+        return opening and scope["method"] == "GET" and scope["path"] == f"/{self.token}/"
 
 
 logger = logging.getLogger(__name__)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -40,6 +42,8 @@ class Launch(msgspec.Struct, frozen=True):
     run: str
     """The name of the run's folder."""
     words: list[str]
+    started: str = ""
+    """When the system started the process (`process_start`): a number alone may be another's by now."""
 
 
 def launch_run(place: Place, study: str) -> str:
@@ -66,22 +70,44 @@ def _start(place: Place, words: Sequence[str], log: int, run: str) -> None:
             cwd=place.path, env={**os.environ, "PYTHONIOENCODING": "utf-8", "NO_COLOR": "1"},
         )  # fmt: skip
     _ours[process.pid] = process
-    write_json(place.launches / f"{run}.json", Launch(process.pid, run, list(words)), private=True)
+    launch = Launch(process.pid, run, list(words), process_start(process.pid))
+    write_json(place.launches / f"{run}.json", launch, private=True)
+
+
+def process_start(pid: int) -> str:
+    """Say when the process with a number was started; nothing where there is none, or the system does not tell.
+
+    The system gives the number of a process that has ended to another one; the two together are never the same again.
+    """
+    try:
+        if Path("/proc/self/stat").is_file():
+            boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+            rest = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+            return "" if rest[0] in "ZX" else f"{boot} {rest[19]}"  # a zombie has ended; field 22 of proc(5)
+        told = subprocess.run(
+            ["ps", "-o", "lstart=", "-p", str(pid)],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "LC_ALL": "C"},
+        )
+        return told.stdout.strip()
+    except (OSError, IndexError):
+        return ""
+
+
+def _launch(place: Place, run: str) -> Launch | None:
+    file = place.launches / f"{run}.json"
+    return msgspec.json.decode(file.read_bytes(), type=Launch) if file.is_file() else None
 
 
 def is_alive(place: Place, run: str) -> bool | None:
     """Say whether the process of a run that the studio started is there; None: the studio did not start it."""
-    file = place.launches / f"{run}.json"
-    if not file.is_file():
+    launch = _launch(place, run)
+    if launch is None:
         return None
-    pid = msgspec.json.decode(file.read_bytes(), type=Launch).pid
-    if pid in _ours:
-        return _ours[pid].poll() is None
-    try:
-        os.kill(pid, 0)
-    except OSError:
-        return False
-    return True
+    if launch.pid in _ours:
+        _ours[launch.pid].poll()  # or one that has ended would stay as a zombie
+    return bool(launch.started) and process_start(launch.pid) == launch.started
 
 
 def run_status(place: Place, run: str) -> Status:
@@ -117,9 +143,22 @@ def log_end(place: Place, run: str) -> str:
 
 def stop(place: Place, run: str) -> None:
     """Ask the process of a run to end, as Ctrl-C would; its folder stays, and says so."""
-    file = place.launches / f"{run}.json"
-    if is_alive(place, run):
-        os.kill(msgspec.json.decode(file.read_bytes(), type=Launch).pid, 15)
+    launch = _launch(place, run)
+    if launch is None or not launch.started:
+        return
+    with contextlib.suppress(ProcessLookupError):  # it has ended meanwhile
+        if sys.platform != "linux":
+            if is_alive(place, run):
+                os.kill(launch.pid, signal.SIGTERM)
+            return
+        process = os.pidfd_open(
+            launch.pid
+        )  # stays with the process that is looked at, whoever gets its number then
+        try:
+            if is_alive(place, run):
+                signal.pidfd_send_signal(process, signal.SIGTERM)
+        finally:
+            os.close(process)
 
 
 def launch_submit(place: Place, study: str) -> str:

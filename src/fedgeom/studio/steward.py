@@ -41,6 +41,7 @@ def overview(path: Path) -> dict[str, Any]:
             | {"faults": faults(site, one.job, at < MOST_CHECKED)}
             for at, one in enumerate(file.waiting)
         ],
+        "dropped": file.dropped_line(),
         "approvals": [
             _job(one.hash, one.job, one.state(now))
             | {

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from fedgeom.data.csv import read_cells
+from fedgeom.data.frames import check_h5ad, check_parquet
 from fedgeom.data.tables import need
 from fedgeom.deploy.coordinator import is_running
 from fedgeom.deploy.coordinator_folder import CoordinatorFolder
@@ -23,7 +24,7 @@ from fedgeom.errors import FedgeomError, InputError
 from fedgeom.federation.method import METHODS
 from fedgeom.federation.policy import hash_terms
 from fedgeom.protocols.plan import leaves as planned_leaves
-from fedgeom.storage import write_text
+from fedgeom.storage import check_archive, write_text
 from fedgeom.studio.places import Place, can_be_read, plain
 
 PREPARATIONS = {
@@ -230,8 +231,10 @@ def file_facts(file: Path) -> FileFacts:
             columns = [[row[at] if at < len(row) else "" for row in cells] for at in range(len(head))]
             return FileFacts(len(cells), [_column(n, c) for n, c in zip(head, columns, strict=True)])
         if bare.endswith(".parquet"):
+            check_parquet(file, need(file, "pyarrow.parquet").read_metadata(file))
             return _frame(need(file, "pandas", "pyarrow").read_parquet(file))
         if bare.endswith(".h5ad"):
+            check_h5ad(file)
             return _anndata(need(file, "anndata").read_h5ad(file, backed="r"))
         if bare.endswith(".npz"):
             return _archive(file)
@@ -273,6 +276,7 @@ def _anndata(cells: Any) -> FileFacts:
 
 
 def _archive(file: Path) -> FileFacts:
+    check_archive(file)
     with np.load(file) as arrays:
         shapes = {name: arrays[name].shape for name in arrays.files}
         flat = [name for name, shape in shapes.items() if len(shape) == 1 and shape[0]]

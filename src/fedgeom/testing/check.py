@@ -12,7 +12,7 @@ from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
 from fedgeom.federation.method import Method
 from fedgeom.registry import did_you_mean
-from fedgeom.testing import adversary, agreement, faults, twins
+from fedgeom.testing import adversary, agreement, rehearsal
 from fedgeom.testing.rehearsal import CheckContext, Level, MethodOrMaker, SitesOrMaker, make_method, make_sites
 
 if TYPE_CHECKING:
@@ -29,19 +29,19 @@ CHECKS: tuple[CheckFunction, ...] = (
     agreement.site_files_match_model,
     agreement.rows_are_predicted_alone,
     agreement.evaluation_equals_plain_count,
-    faults.evaluation_survives_dropout,
-    faults.survives_dropout,
-    faults.survives_restart,
+    rehearsal.evaluation_survives_dropout,
+    rehearsal.survives_dropout,
+    rehearsal.survives_restart,
     adversary.refuses_spoilt_messages,
     adversary.refuses_tricks,
-    twins.refusals_reveal_nothing,
+    agreement.refusals_reveal_nothing,
 )
 """All checks. A new one is a function in this list: its name is the check's, its docstring's first line the law."""
 
 SMOKE: tuple[CheckFunction, ...] = (
     agreement.secure_equals_plain,
-    faults.survives_dropout,
-    faults.survives_restart,
+    rehearsal.survives_dropout,
+    rehearsal.survives_restart,
     adversary.refuses_spoilt_messages,
 )
 """The checks of the level "smoke"."""

@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 from fedgeom.engines.flower.carrier import Carrier, WithCarrier
 from fedgeom.engines.flower.engine import QUESTION, RECORD
-from fedgeom.engines.flower.patches import AccessFilter, shortened, with_messages
+from fedgeom.engines.flower.patches import AccessFilter, shortened, with_limit, with_messages
 from fedgeom.engines.flower.processes import free_port
 from tests.engines.flower.conftest import question
 
@@ -22,6 +22,7 @@ class Link:
     def __init__(self, app: Any, address: str):
         self.app, self.address = app, address
         self.layer = with_messages(app)
+        self.limited = with_limit(app, self.layer)
         self.passed: list[str] = []
         """The paths of all requests that reached Flower's own application's door, held ones once."""
         self.state = app.state.linkstate_factory.state()
@@ -29,7 +30,7 @@ class Link:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "http":
             self.passed.append(scope["path"])
-        await AccessFilter(self.layer)(scope, receive, send)
+        await AccessFilter(self.limited)(scope, receive, send)
 
     def node(self, carrier: Carrier | None = None) -> Node:
         """Connect a node: Flower's own, or with a carrier."""

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
+import threading
+import tracemalloc
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +17,7 @@ pytest.importorskip("flwr", reason="Flower is not installed")
 import httpx
 from flwr.proto.message_pb2 import PullObjectResponse
 
-from fedgeom.engines.flower.carrier import HELD, HOLD, LARGEST, TAKES, Carrier, attach, detach
+from fedgeom.engines.flower.carrier import HELD, HOLD, LARGEST, TAKES, Carrier, WithCarrier, attach, detach
 
 
 @dataclass(frozen=True)
@@ -90,3 +94,39 @@ def test_parts_go_with_one_message_as_far_as_they_are_small() -> None:
     assert TAKES in first.headers
     assert int(first.headers["content-length"]) == len(first.content)
     assert (second.content, TAKES in second.headers) == (b"", False)
+
+
+BOMB = gzip.compress(bytes(64 * 2**20))
+
+
+class PackedAnswers(BaseHTTPRequestHandler):
+    """Answers every request with 64 kB that unpack to 64 MB."""
+
+    def do_POST(self) -> None:
+        """Answer one."""
+        self.send_response(200)
+        self.send_header("content-encoding", "gzip")
+        self.send_header("content-length", str(len(BOMB)))
+        self.end_headers()
+        self.wfile.write(BOMB)
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""
+
+
+def test_a_packed_response_is_refused_before_it_is_unpacked() -> None:
+    from flwr.proto.fleet_pb2 import PullMessagesRequest
+    from flwr.supernode.fleet_http_client import FleetHttpClient
+
+    with HTTPServer(("127.0.0.1", 0), PackedAnswers) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"127.0.0.1:{server.server_port}"
+        client = WithCarrier(FleetHttpClient, Carrier(lambda: 0.0)).from_server_address(address, True, None)
+        tracemalloc.start()
+        try:
+            with pytest.raises(httpx.DecodingError, match="is packed"):
+                client.PullMessages(PullMessagesRequest())
+            assert tracemalloc.get_traced_memory()[1] < 8 * 2**20
+        finally:
+            tracemalloc.stop()
+            server.shutdown()

@@ -69,6 +69,7 @@ def test_what_keeps_foreign_code_and_foreign_control_out_is_required() -> None:
         ("run_serverapp", "install_from_fab"),
         ("run_serverapp", "get_project_dir"),
         ("flower_superlink", "uvicorn"),
+        ("node_auth", "authenticate_node"),
     }
 
 

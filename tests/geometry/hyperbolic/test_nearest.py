@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedgeom.geometry.hyperbolic.poincare import distance, pairwise_sinh_half
-from fedgeom.geometry.hyperbolic.svm import NearestCorners
+from fedgeom.geometry.hyperbolic.reference import NearestCorners
 
 
 @pytest.mark.parametrize(

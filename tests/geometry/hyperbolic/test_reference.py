@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedgeom.geometry.hyperbolic.poincare import distance, exp0, midpoint
-from fedgeom.geometry.hyperbolic.svm import closest_pairs, extreme_points, reference_points, with_start_twice
+from fedgeom.geometry.hyperbolic.reference import closest_pairs, extreme_points, reference_points, with_start_twice
 
 
 def test_closest_pairs_against_brute_force(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -15,7 +15,7 @@ def test_closest_pairs_against_brute_force(monkeypatch: pytest.MonkeyPatch) -> N
     every = sorted((float(distance(a, b)), i, j) for i, a in enumerate(left) for j, b in enumerate(right))
     expected = [(i, j) for _, i, j in every[:7]]
     assert closest_pairs(left, right, 7) == expected
-    monkeypatch.setattr("fedgeom.geometry.hyperbolic.svm.BLOCK", 100)  # several blocks give the same answer
+    monkeypatch.setattr("fedgeom.geometry.hyperbolic.reference.BLOCK", 100)  # several blocks give the same answer
     assert closest_pairs(left, right, 7) == expected
     assert len(closest_pairs(left[:2], right[:2], 10)) == 4
 

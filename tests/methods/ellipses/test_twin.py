@@ -116,7 +116,7 @@ def test_classes_of_several_lumps(names: str) -> None:
     expected = twin.fit(drawn, twin.Rules(lumps=3, shared=names == "shared"))
     assert len(expected.parts) == 3
     new = np.random.default_rng(2).normal(size=(80, 2)) * 4 + 3
-    assert_same(secure(drawn, names=names, lumps=3), expected, new)
+    assert_same(secure(drawn, names=names, n_components=3), expected, new)
 
 
 def test_words_at_different_depth() -> None:

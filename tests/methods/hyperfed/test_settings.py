@@ -81,7 +81,7 @@ def test_losses_by_name_and_table():
         ({"class_tree": ("no tree",)}, "wanted"),
         ({"prototypes": "loose"}, "prototypes"),
         ({"loss": "tripled"}, "triplet"),
-        ({"aggregation": {"name": "consistent", "min_effective_sites": 0.5}}, "mixed"),
+        ({"aggregation": {"name": "consistent", "min_effective_sites": 0.5}}, "min_effective_sites"),
     ],
 )
 def test_what_cannot_be_is_refused(changes, says):

@@ -197,7 +197,7 @@ def test_an_object_a_name_and_a_table_are_the_same(given, same, plain):
         ({"name": "trimmed", "trim": 0.6}, "trim=0.6 given; wanted a number from 0 to 0.5"),
         ({"name": "trimmed", "trim": "0.1"}, "trim='0.1' given; wanted a number"),
         ({"name": "krum", "n_byzantine": -1}, "n_byzantine=-1 given; wanted a whole number of at least 0 or None"),
-        ({"name": "geometric", "max_iter": 0}, "steps=0 given; wanted a whole number of at least 1"),
+        ({"name": "geometric", "max_iter": 0}, "max_iter=0 given; wanted a whole number of at least 1"),
     ],
 )
 def test_refusals(given, message):

@@ -119,7 +119,7 @@ class Prototypes(Algorithm):
             "model": mean["model"],
             "prototypes": mean["prototypes"],
             "pull": state["pull"] * np.exp(-mean["facts"]["rows"] / 10),
-            "seen": {"n_rounds": round.number + 1},
+            "seen": {"rounds": round.number + 1},
         }
 
 

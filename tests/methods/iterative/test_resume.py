@@ -172,7 +172,7 @@ def test_refusals(tmp_path):
     again = {"record": folder, "resume": True}
     with pytest.raises(InputError, match="already holds a run"):
         fedgeom.run(row, SITES, record=folder, resumable=True)
-    with pytest.raises(InputError, match="has rounds = 3; 4 was given"):
+    with pytest.raises(InputError, match="has n_rounds = 3; 4 was given"):
         fedgeom.run(FedAvg(**(SHORT | {"n_rounds": 4})), SITES, **again)
     with pytest.raises(InputError, match="has method = 'fedavg'; 'scaffold' was given"):
         fedgeom.run(Scaffold(**SHORT), SITES, **again)

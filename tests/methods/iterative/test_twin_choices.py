@@ -49,7 +49,7 @@ def secure(name: str, sites: list[SiteData], policy: fedgeom.Policy | None = Non
 
 
 ALGORITHMS = {
-    "FedAvgM": ({"server_learning_rate": 0.7, "beta": 0.6}, twin.fedavgm),
+    "FedAvgM": ({"server_learning_rate": 0.7, "server_momentum": 0.6}, twin.fedavgm),
     "FedNova": ({}, twin.fednova),
 }
 
@@ -59,8 +59,10 @@ ALGORITHMS = {
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_other_algorithms_are_the_papers(name: str, share: float, classes: int) -> None:
     settings, algorithm = ALGORITHMS[name]
-    expected = algorithm(clients(classes), work(share=share), **settings)
-    assert whole(secure(name, SITES[classes], share=share, **settings).model) == pytest.approx(expected, **NEAR)
+    expected = algorithm(clients(classes), work(participation=share), **settings)
+    assert whole(secure(name, SITES[classes], participation=share, **settings).model) == pytest.approx(
+        expected, **NEAR
+    )
 
 
 @classes_too
@@ -76,8 +78,8 @@ def test_a_head_that_no_round_trains(classes: int) -> None:
 @classes_too
 def test_heads_that_are_trained_before_the_body(classes: int) -> None:
     head = np.arange(4 * (1 if classes == 2 else 3)) < (1 if classes == 2 else 3)
-    body, models = twin.fedrep(clients(classes), work(share=0.6), head, head_epochs=3)
-    run = secure("FedRep", SITES[classes], share=0.6, head_epochs=3)
+    body, models = twin.fedrep(clients(classes), work(participation=0.6), head, head_epochs=3)
+    run = secure("FedRep", SITES[classes], participation=0.6, head_epochs=3)
     assert run.model.parameters["weights"].ravel() == pytest.approx(body, **NEAR)
     for site, model in zip(SITES[classes], models, strict=True):
         assert own(run, site.name) == pytest.approx(model, **NEAR)
@@ -147,7 +149,7 @@ def test_medians_over_groups_of_sites(scale: str, how: Any) -> None:
 
 BESIDE: dict[str, tuple[Any, dict[str, Any]]] = {
     "FedProx": (twin.fedprox, {"mu": 0.7}),
-    "FedAvgM": (twin.fedavgm, {"server_learning_rate": 0.7, "beta": 0.6}),
+    "FedAvgM": (twin.fedavgm, {"server_learning_rate": 0.7, "server_momentum": 0.6}),
     "FedAdam": (
         partial(twin.fedopt, yogi=False),
         {"server_learning_rate": 0.2, "beta1": 0.8, "beta2": 0.95, "tau": 0.1},
@@ -163,11 +165,11 @@ def test_medians_over_groups_in_other_algorithms(name: str) -> None:
     there = twin.clients_of(sites, C=0.5)
     algorithm, settings = BESIDE[name]
     combine = twin.median_of_groups(drawn, by_rows=name != "Scaffold")
-    expected = algorithm(there, work(rounds=3), **settings, combine=combine)
+    expected = algorithm(there, work(n_rounds=3), **settings, combine=combine)
     robust = GroupMedian(n_groups=4, drawn_by="seed")
-    found = whole(secure(name, sites, rounds=3, aggregation=robust, **settings).model)
+    found = whole(secure(name, sites, n_rounds=3, aggregation=robust, **settings).model)
     assert found == pytest.approx(expected, abs=1e-5)
-    assert np.abs(expected - algorithm(there, work(rounds=3), **settings)).max() > 5e-3
+    assert np.abs(expected - algorithm(there, work(n_rounds=3), **settings)).max() > 5e-3
 
 
 SCHEDULES = {
@@ -205,7 +207,7 @@ def test_scales_of_a_sites_own_and_of_pixels(scale: str) -> None:
 
 def test_rows_that_are_set_aside_are_not_trained_on() -> None:
     kept, _ = twin.set_aside(clients(3), work(), 0.25)
-    run = secure("FedAvg", SITES[3], validation=0.25, patience=None)
+    run = secure("FedAvg", SITES[3], validation_fraction=0.25, patience=None)
     assert whole(run.model) == pytest.approx(twin.fedavg(kept, work()), **NEAR)
 
 
@@ -214,7 +216,7 @@ def test_training_ends_when_patience_does(patience: int) -> None:
     changes: dict[str, Any] = {"n_rounds": 8, "learning_rate": 0.5}
     expected, losses = twin.stopped_early(clients(3), work(**changes), 0.25, patience)
     assert 1 < len(losses) < 8
-    run = secure("FedAvg", SITES[3], validation=0.25, patience=patience, **changes)
+    run = secure("FedAvg", SITES[3], validation_fraction=0.25, patience=patience, **changes)
     assert run.metrics["loss on rows set aside"] == pytest.approx(losses, abs=1e-6)
     assert whole(run.model) == pytest.approx(expected, **NEAR)
 
@@ -232,7 +234,7 @@ OPTIMIZERS: dict[str, tuple[dict[str, Any], Any]] = {
     "momentum": ({"optimizer": SGD(momentum=0.8)}, partial(twin.sgd, 0.1, 0.8)),
     "decay": ({"optimizer": SGD(momentum=0.5, weight_decay=0.3)}, partial(twin.sgd, 0.1, 0.5, 0.3)),
     "nesterov": ({"optimizer": SGD(momentum=0.8, nesterov=True)}, partial(twin.sgd, 0.1, 0.8, nesterov=True)),
-    "clip": ({"clip": 0.3}, partial(twin.sgd, 0.1, clip=0.3)),
+    "clip": ({"max_grad_norm": 0.3}, partial(twin.sgd, 0.1, clip=0.3)),
     "adamw": ({"optimizer": AdamW(0.8, 0.95, 0.2)}, partial(twin.adamw, 0.1, 0.8, 0.95, 0.2)),
 }
 
@@ -250,7 +252,7 @@ def trained_by(name: str, **settings: Any) -> np.ndarray:
     """Return what a secure run makes of a torch module: intercepts, then the weights of each column."""
     pytest.importorskip("torch")
     learner = TorchLearner("twin-softmax", softmax_regression)
-    made = secure(name, SITES[3], rate=0.1, learner=learner, **settings).model.parameters
+    made = secure(name, SITES[3], learning_rate=0.1, learner=learner, **settings).model.parameters
     return np.concatenate([made["bias"], np.transpose(made["weight"]).ravel()])
 
 
@@ -302,9 +304,9 @@ def test_steps_along_shortened_gradients_of_rows(classes: int) -> None:
     }
     run = secure("FedAvg", sites, classes=tuple("abc"[:classes]), privacy=privacy, **settings)
     there = twin.clients_of(sites, C=0.01)
-    expected = twin.private_rows(there, work(rounds=3, rate=2.0), 0.4)
+    expected = twin.private_rows(there, work(n_rounds=3, learning_rate=2.0), 0.4)
     assert whole(run.model) == pytest.approx(expected, abs=5e-3)
-    longer = twin.private_rows(there, work(rounds=3, rate=2.0), 40.0)
+    longer = twin.private_rows(there, work(n_rounds=3, learning_rate=2.0), 40.0)
     assert np.abs(longer - expected).max() > 0.1
 
 
@@ -316,6 +318,6 @@ def test_means_of_shortened_changes_of_sites() -> None:
     settings: dict[str, Any] = {"n_rounds": 1, "weights": "sites", "classes": tuple("abc"), "min_sites": 60}
     run = secure("FedAvg", sites, privacy=privacy, **settings)
     there = twin.clients_of(sites, C=0.5)
-    expected = twin.private_sites(there, work(rounds=1), 0.25)
+    expected = twin.private_sites(there, work(n_rounds=1), 0.25)
     assert whole(run.model) == pytest.approx(expected, abs=6e-3)
-    assert np.abs(twin.private_sites(there, work(rounds=1), 10.0) - expected).max() > 0.06
+    assert np.abs(twin.private_sites(there, work(n_rounds=1), 10.0) - expected).max() > 0.06

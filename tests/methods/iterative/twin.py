@@ -287,7 +287,7 @@ def averaging(clients, work, combine=mean, factor=lambda t: 1.0):
     w = clients[0].start
     for t in range(work.n_rounds):
         there = [clients[k] for k in work.chosen(clients, t)]
-        now = replace(work, rate=work.learning_rate * factor(t))
+        now = replace(work, learning_rate=work.learning_rate * factor(t))
         w = combine([now.visit(client, w, generator(work.seed, t, client.name)) for client in there], there)
     return w
 
@@ -329,14 +329,14 @@ def median_of_groups(groups, typical=lambda means: np.median(means, axis=0), by_
     return combine
 
 
-def fedavgm(clients, work, *, server_learning_rate, beta, combine=mean):
+def fedavgm(clients, work, *, server_learning_rate, server_momentum, combine=mean):
     """Hsu, Qi and Brown 2019: momentum at the coordinator."""
     w = clients[0].start
     m = np.zeros_like(w)
     for t in range(work.n_rounds):
         there = [clients[k] for k in work.chosen(clients, t)]
         models = [work.visit(client, w, generator(work.seed, t, client.name)) for client in there]
-        m = beta * m + combine(models, there) - w
+        m = server_momentum * m + combine(models, there) - w
         w = w + server_learning_rate * m
     return w
 

@@ -11,7 +11,7 @@ import fedgeom
 from fedgeom import DP, Moments, SiteData
 from fedgeom.federation.policy import StrictPolicy
 from fedgeom.methods.moments import core
-from fedgeom.methods.moments.messages import SumClassMoments
+from fedgeom.methods.moments.site import SumClassMoments
 from fedgeom.protocols.evaluation import SumEvaluation
 from fedgeom.protocols.secure_sum.messages import MaskedVector
 

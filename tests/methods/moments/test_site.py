@@ -13,8 +13,7 @@ from fedgeom import Moments, load_model, run
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
 from fedgeom.federation.messages import Array, Refusal, decode, pack, unpack
-from fedgeom.methods.moments.messages import SumClassMoments
-from fedgeom.methods.moments.site import FOLDS, MomentsSite
+from fedgeom.methods.moments.site import FOLDS, MomentsSite, SumClassMoments
 from fedgeom.protocols.model_delivery import TakeModel, TakeResult
 from fedgeom.protocols.names import CountNames
 from tests.methods.coordinators import RUN, fresh, hold, refusals, stamped

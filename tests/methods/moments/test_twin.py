@@ -154,6 +154,16 @@ def test_medians_over_groups_are_of_means_and_covariances(how: Any, rule: str, s
     assert_same(model, twin.fit_medians(drawn, 4, seed, c, TYPICAL[how]), atol=tolerance, rtol=tolerance)
 
 
+def test_medians_that_are_no_covariances_are_mended() -> None:
+    """Of three rows at each site; an eigenvalue of the first class's median of covariances is negative."""
+    drawn = {name: (X[[0, 2, 4]], y[[0, 2, 4]]) for name, (X, y) in tables(13, 0, seed=10).items()}
+    parts = [twin.pool({site: drawn[site] for site in group}) for group in twin.groups(list(drawn), 4, 5)]
+    median = np.median([np.cov(X[y == "ape"].T, ddof=0) for X, y in parts], axis=0)
+    assert np.linalg.eigvalsh(median)[0] < -0.05
+    model = secure(drawn, None, seed=5, min_rows=1, aggregation=GroupMedian(n_groups=4, drawn_by="seed"))
+    assert_same(model, twin.fit_medians(drawn, 4, 5))
+
+
 def test_a_site_scores_each_fold_of_its_rows_by_a_model_without_them(tmp_path: Path) -> None:
     drawn = tables()
     sites = [fedgeom.SiteData(name, X, y) for name, (X, y) in drawn.items()]

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import fedgeom
+from fedgeom.geometry.topology.descriptors import descriptor
 from tests.methods.iterative.making import whole
-from tests.methods.iterative.twin import Work, clients_of, standardised
+from tests.methods.iterative.twin import Work, clients_of, generator, standardised
 from tests.methods.ptopofl import twin
 
 pytest.importorskip("gudhi", reason="gudhi is not installed (fedgeom[topology])")
@@ -68,6 +69,14 @@ def assert_same(run: fedgeom.Run, wanted: twin.Twin, near: float) -> None:
     assert whole(run.model) == pytest.approx(wanted.consensus, abs=near)
     for name, model in zip(names, wanted.models, strict=True):
         assert run.local[name]["model"] == pytest.approx(model, abs=near)
+
+
+@EACH
+def test_all_48_numbers_are_those_of_appendix_b(case: str) -> None:
+    """One by one: beside counts of pairs, amplitudes and entropies hardly matter to a distance."""
+    for site, client in zip(hospitals(case), clients_of(hospitals(case)), strict=True):
+        found = descriptor(site.X, points=twin.POINTS, rng=generator(SEED, 0, site.name, purpose=2))
+        assert found == pytest.approx(twin.describe(client, SEED), rel=1e-6, abs=1e-9)
 
 
 @WITH_COLUMNS

@@ -125,7 +125,7 @@ def test_fits_with_hardly_any_freedom_left_are_no_candidates() -> None:
 
 def test_sums_in_parts_give_the_same() -> None:
     features, made = MAPS["fourier"]
-    run = secure(features=features, part=200, classes=tuple(NAMES), max_features=30)
+    run = secure(features=features, max_sum_length=200, classes=tuple(NAMES), max_features=30)
     assert_same(run.model, twin.ridge(*pool(DRAWN), NAMES, made, SEED))
     assert sum("Gram" in entry.reveals or "products" in entry.reveals for entry in run.ledger) > 8
 
@@ -212,7 +212,7 @@ def pictures(shape: tuple[int, int, int], rows: int = 26, sites: int = 3, seed: 
     return found
 
 
-SMALL = {"filters": 5, "patch": 3, "padding": 1, "pools": 2, "means": 3, "threshold": 0.2}
+SMALL = {"n_filters": 5, "patch_size": 3, "padding": 1, "pools": 2, "means": 3, "threshold": 0.2}
 IMAGES: dict[str, tuple[tuple[int, int, int], Any, dict[str, Any]]] = {
     "random": ((7, 6, 1), RandomConv(**SMALL), {}),
     "random, mirrored": ((7, 6, 3), RandomConv(**SMALL), {"mirror": True}),
@@ -224,8 +224,8 @@ IMAGES: dict[str, tuple[tuple[int, int, int], Any, dict[str, Any]]] = {
     ),
     "few move": (
         (7, 6, 1),
-        Conv(**SMALL | {"filters": 40}, n_rounds=2, min_cell=50),
-        {"filters": 40, "n_rounds": 2, "least": 50},
+        Conv(**SMALL | {"n_filters": 40}, n_rounds=2, min_cell=50),
+        {"n_filters": 40, "n_rounds": 2, "least": 50},
     ),
 }
 
@@ -241,7 +241,7 @@ def test_convolutions(case: str) -> None:
     model = secure(drawn, features=features, shape=shape, alpha=3.0).model
     new = pool(pictures(shape, seed=4))[0]
     np.testing.assert_allclose(model.features(new), expected.features(new), rtol=0, atol=2e-4)
-    if made.rounds:
+    if made.n_rounds:
         np.testing.assert_allclose(model.filters, made.bank(X, SEED)[0], rtol=0, atol=2e-4)
         still = replace(made, least=10**6).bank(X, SEED)[0]
         moved = np.abs(made.bank(X, SEED)[0] - still).max(axis=0) > 0.01

@@ -81,14 +81,14 @@ class Convolution:
     """Filters of contrast-normalised patches, two-sided responses, pooled, and the brightness of regions."""
 
     shape: tuple[int, int, int]
-    filters: int
-    patch: int
+    n_filters: int
+    patch_size: int
     padding: int
     pools: int
     means: int
     threshold: float = 0.25
     mirror: bool = False
-    rounds: int = 0
+    n_rounds: int = 0
     """Steps in which filters are learnt; 0: they are random."""
     least: int = 1
     """Clusters in fewer images do not move."""
@@ -111,12 +111,12 @@ class Convolution:
     def patches(self, image, contrast, places=None):
         """Every patch, less its mean, over √(variance + (contrast/25)²), and where it is; cells by channel first."""
         around = np.pad(image, ((self.padding,) * 2, (self.padding,) * 2, (0, 0)))
-        down = around.shape[0] - self.patch + 1
-        across = around.shape[1] - self.patch + 1
+        down = around.shape[0] - self.patch_size + 1
+        across = around.shape[1] - self.patch_size + 1
         found = []
         for i in range(down) if places is None else places(down):
             for j in range(across) if places is None else places(across):
-                cells = around[i : i + self.patch, j : j + self.patch].transpose(2, 0, 1).ravel()
+                cells = around[i : i + self.patch_size, j : j + self.patch_size].transpose(2, 0, 1).ravel()
                 found.append((cells - cells.mean()) / np.sqrt(cells.var() + (0.04 * contrast) ** 2))
         return np.array(found), down, across
 
@@ -146,11 +146,11 @@ class Convolution:
 
     def bank(self, known, seed):
         """Filters (cells, filters) and offsets: random ones, or cluster centres of whitened patches of the images."""
-        cells = self.patch**2 * self.shape[2]
-        if not self.rounds:
-            drawn = gaussians(seed, "filters", self.filters, cells)
+        cells = self.patch_size**2 * self.shape[2]
+        if not self.n_rounds:
+            drawn = gaussians(seed, "filters", self.n_filters, cells)
             drawn = drawn - drawn.mean(axis=1, keepdims=True)
-            return (drawn / np.linalg.norm(drawn, axis=1, keepdims=True)).T, np.zeros(self.filters)
+            return (drawn / np.linalg.norm(drawn, axis=1, keepdims=True)).T, np.zeros(self.n_filters)
         images = known.reshape(len(known), *self.shape).astype(float)
 
         def lattice(count):
@@ -163,11 +163,11 @@ class Convolution:
         whitener = vectors @ np.diag(1 / np.sqrt(np.maximum(values, 0) + 0.1)) @ vectors.T
         white = (every - every.mean(axis=0)) @ whitener
         white = white / np.linalg.norm(white, axis=1, keepdims=True)
-        centres = gaussians(seed, "centres", self.filters, cells)
+        centres = gaussians(seed, "centres", self.n_filters, cells)
         centres = centres / np.linalg.norm(centres, axis=1, keepdims=True)
-        for _ in range(self.rounds):
+        for _ in range(self.n_rounds):
             nearest = (white @ centres.T).argmax(axis=1)
-            for cluster in range(self.filters):
+            for cluster in range(self.n_filters):
                 inside = nearest == cluster
                 if len(set(owner[inside])) >= self.least:
                     total = white[inside].sum(axis=0)

@@ -10,9 +10,8 @@ import pytest
 from fedgeom import Shrunk
 from fedgeom.errors import InputError
 from fedgeom.methods.iterative.setup import SumTrainingColumns
-from fedgeom.methods.shrunk.messages import SumRankingEvidence, SumTerms
 from fedgeom.methods.shrunk.settings import RIDGES, STRENGTHS
-from fedgeom.methods.shrunk.site import ShrunkSite
+from fedgeom.methods.shrunk.site import ShrunkSite, SumRankingEvidence, SumTerms
 from fedgeom.protocols.names import CountNames
 
 

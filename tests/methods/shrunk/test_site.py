@@ -11,8 +11,7 @@ import pytest
 from fedgeom import Shrunk
 from fedgeom.federation.messages import Array
 from fedgeom.methods.shrunk.core import RankingEvidence, personal
-from fedgeom.methods.shrunk.messages import SumRankingEvidence, SumTerms, TakeRankingEvidence
-from fedgeom.methods.shrunk.site import fold_of, own_model
+from fedgeom.methods.shrunk.site import SumRankingEvidence, SumTerms, TakeRankingEvidence, fold_of, own_model
 from fedgeom.protocols.secure_sum.messages import SumResult
 from tests.methods.coordinators import fresh, refusals, stamped
 from tests.methods.laws import assert_model_files_are_the_sites_own

@@ -52,8 +52,12 @@ def assert_same(
     near = {"rtol": 1e-5, "atol": 2e-5}
     np.testing.assert_allclose(run.model.parameters["weights"], joint[0], **near)
     np.testing.assert_allclose(run.model.parameters["intercept"], joint[1], **near)
-    for name, (w, b) in own.items():
-        np.testing.assert_allclose(run.local[name]["model"], [*b, *w.ravel()], **near, err_msg=name)
+    for site in sites:
+        w, b = own[site.name]
+        np.testing.assert_allclose(run.local[site.name]["model"], [*b, *w.ravel()], **near, err_msg=site.name)
+        scaled = gathered(names, scale=scale, folds=folds)[0][0][site.name][0]
+        found = run.model.for_site(run.local[site.name]).predict_proba(site.X)
+        np.testing.assert_allclose(found, twin.probabilities(w, b, scaled), **near)
 
 
 @pytest.mark.parametrize("scale", ["joint", "site", "none"])
@@ -86,6 +90,6 @@ def test_the_cases_are_not_too_easy() -> None:
         assert np.abs(v - w).max() > 0.01
         assert all(np.abs(v - other).max() > 0.01 for other in found[:at])
     others = [twin.settle(gathered(("n", "y")), **one) for one in ({"prior_rows": 0}, {"temperature": 0.1})]
-    others += [twin.settle(gathered(("n", "y"), **one)) for one in ({"scale": "site"}, {"n_folds": 4})]
+    others += [twin.settle(gathered(("n", "y"), **one)) for one in ({"scale": "site"}, {"folds": 4})]
     for _, other in others:
         assert max(np.abs(other[name][0] - own[name][0]).max() for name in own) > 1e-3

@@ -115,14 +115,14 @@ def auc(y, scores):
     return roc_auc_score(y, scores) if 0 < y.sum() < len(y) else 0.5
 
 
-def shares(mine, others, rows, borrowed, temperature):
-    """A softmax of the candidates' AUCs: the site's own for its rows, the others' for ``borrowed`` rows."""
+def shares(mine, others, rows, prior_rows, temperature):
+    """A softmax of the candidates' AUCs: the site's own for its rows, the others' for ``prior_rows`` rows."""
     if mine is None:
         found = others
     elif others is None:
         found = mine
     else:
-        found = (rows * mine + borrowed * others) / (rows + borrowed)
+        found = (rows * mine + prior_rows * others) / (rows + prior_rows)
     return softmax(found / temperature)
 
 
@@ -170,12 +170,12 @@ def joint_model(directions, evidence, temperature):
     return chosen @ np.array(directions), chosen @ middle
 
 
-def own_model(name, tables, directions, evidence, borrowed, temperature):
+def own_model(name, tables, directions, evidence, prior_rows, temperature):
     """A mixture of a site's candidates, each brought to the same spread of its held-out scores."""
     X, y = tables[name]
     one = evidence[name]
     others = mean_auc([evidence[other] for other in tables if other != name])
-    mix = shares(one["auc"] if one["rare"] else None, others, one["rows"], borrowed, temperature)
+    mix = shares(one["auc"] if one["rare"] else None, others, one["rows"], prior_rows, temperature)
     mix = np.where(mix > 1e-3, mix, 0)
     mix = mix / mix.sum()
     common = (mix * one["spread"]).sum()
@@ -201,7 +201,7 @@ def prepare(sites, classes, seed=0, scale="joint", count=5):
     return found
 
 
-def settle(gathered, borrowed=200, temperature=0.01):
+def settle(gathered, prior_rows=200, temperature=0.01):
     """Weights (columns, outcomes) and intercepts (outcomes,): of the joint model, and of each site's own."""
 
     def put(models):
@@ -209,4 +209,14 @@ def settle(gathered, borrowed=200, temperature=0.01):
 
     joint = put([joint_model(directions, evidence, temperature) for _, directions, evidence in gathered])
     names = list(gathered[0][0])
-    return joint, {name: put([own_model(name, *one, borrowed, temperature) for one in gathered]) for name in names}
+    return joint, {
+        name: put([own_model(name, *one, prior_rows, temperature) for one in gathered]) for name in names
+    }
+
+
+def probabilities(w, b, X):
+    """Of two classes the second's; of more, each one's chance against the others, brought to a sum of one."""
+    chances = expit(X @ w + b)
+    if chances.shape[1] == 1:
+        return np.hstack([1 - chances, chances])
+    return chances / chances.sum(axis=1, keepdims=True)

@@ -40,7 +40,7 @@ def folder(tmp_path: Path) -> Path:
     for site in range(3):
         write_csv(tmp_path / f"lab{site}.csv", site)
     sites = "".join(f'[[sites]]\nfile = "lab{site}.csv"\n' for site in range(3))
-    text = f'label = "type"\nholdout = 0.2\n[parameters]\nbits = 256\nhamming = "ot"\n{sites}'
+    text = f'label = "type"\nholdout = 0.2\n[parameters]\nhash_bits = 256\nhamming = "ot"\n{sites}'
     (tmp_path / "study.toml").write_text('method = "xclp"\n' + text)
     return tmp_path
 
@@ -62,7 +62,7 @@ def test_empty_cells_are_rows_to_be_labelled(folder: Path) -> None:
 @pytest.mark.parametrize("graph", ["pairs", "anchors"])
 def test_on_the_command_line(folder: Path, graph: str) -> None:
     plan = folder / "study.toml"
-    extra = f'graph = "{graph}"\nanchors = 12\nmin_cell = 3\n'
+    extra = f'graph = "{graph}"\nn_anchors = 12\nmin_cell = 3\n'
     plan.write_text(plan.read_text().replace("[parameters]\n", f"[parameters]\n{extra}"))
     result = CliRunner().invoke(app, ["run", "--policy", "relaxed", str(plan), "--out", str(folder / "runs")])
     assert result.exit_code == 0, result.output

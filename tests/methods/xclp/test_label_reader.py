@@ -55,8 +55,8 @@ def reading(**changes: Any) -> Callable[[Collect], Collect]:
         (SCALED, CountLabels, lambda ask: stamped(ask, classes=ask.classes[::-1]), "read otherwise"),
         (SCALED, Weigh, lambda ask: replace(ask, level=0), LEAVES),
         (SCALED_ANCHORS, Weigh, lambda ask: replace(ask, sizes=Array.of(np.zeros(3))), LEAVES),
-        (SCALED, Weigh, lambda ask: replace(ask, sizes=Array.of(np.full(3, np.nan))), "not 3 finite numbers"),
-        (SCALED_ANCHORS, Weigh, lambda ask: replace(ask, sizes=Array.of(np.ones(4))), "not 3 finite numbers"),
+        (SCALED, Weigh, lambda ask: replace(ask, sizes=Array.of(np.full(3, np.nan))), "not 3 counts"),
+        (SCALED_ANCHORS, Weigh, lambda ask: replace(ask, sizes=Array.of(np.ones(4))), "not 3 counts"),
     ],
 )
 def test_questions_that_depart_from_the_terms_are_refused(

@@ -6,8 +6,9 @@ import msgspec
 import numpy as np
 import pytest
 
-from fedgeom.federation.messages import Array
-from fedgeom.methods.xclp.messages import Hashing, Reading, Spread
+from fedgeom.errors import DecodeError
+from fedgeom.federation.messages import Array, decode, encode
+from fedgeom.methods.xclp.messages import Hashing, Reading, Rows, Spread
 from fedgeom.protocols.secure_sum.messages import hash_question
 
 READING = Reading(variant="ours", prior="em", counts=Array.of(np.array([1.0, 2.0])))
@@ -39,3 +40,12 @@ def test_hashing_out_of_bounds_is_not_read(change: dict[str, object]) -> None:
     whole = msgspec.to_builtins(Hashing(bits=64, flip=0.1, comparison="ot"))
     with pytest.raises(msgspec.ValidationError):
         msgspec.convert(whole | change, Hashing)
+
+
+@pytest.mark.parametrize("marks", [np.zeros(0, "u1"), np.ones((1, 3), "u1"), np.ones((), "u1"), np.ones(3, "f8")])
+def test_an_answer_without_rows_or_of_another_shape_is_not_read(marks: np.ndarray) -> None:
+    """No layout of ciphertexts holds no rows."""
+    assert decode(encode(Rows(labelled=Array.of(np.ones(3, np.uint8)))), Rows).labelled.shape == (3,)
+    body = {"labelled": {"dtype": marks.dtype.str[1:], "shape": marks.shape, "data": marks.tobytes()}}
+    with pytest.raises(DecodeError, match="a mark"):
+        decode(msgspec.msgpack.encode(body), Rows)

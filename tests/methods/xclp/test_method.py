@@ -55,7 +55,7 @@ def test_secure_equals_plain_through_anchors(seed: int) -> None:
 
 CODE = {
     "pairs": fedgeom.XCLP(hash_bits=256, hamming="ot", hidden_projection=False, confidence="code"),
-    "n_anchors": fedgeom.XCLP(graph="anchors", n_anchors=12, n_rounds=4, min_cell=3, confidence="code"),
+    "anchors": fedgeom.XCLP(graph="anchors", n_anchors=12, n_rounds=4, min_cell=3, confidence="code"),
 }
 
 

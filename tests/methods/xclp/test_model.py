@@ -67,8 +67,8 @@ def test_models_are_saved_and_loaded_without_change(model: XclpModel, tmp_path: 
     [
         ({}, {}, "no label propagation model"),
         ({}, {"variant": "best"}, "best"),
-        ({"n_anchors": np.eye(3)}, {}, "no label propagation model"),
-        ({"n_anchors": np.eye(3), "anchor_scores": np.ones((2, 2))}, {"variant": "code"}, "do not fit together"),
+        ({"anchors": np.eye(3)}, {}, "no label propagation model"),
+        ({"anchors": np.eye(3), "anchor_scores": np.ones((2, 2))}, {"variant": "code"}, "do not fit together"),
         ({"rows": np.eye(3)}, {"variant": "code"}, "do not fit together"),
     ],
 )

@@ -17,7 +17,7 @@ def test_a_part_knows_rows_round_and_terms():
     part = hold(ANCHORS, sites).site(sites[0].name).anchors
     assert (part.round, part.features_hash) == (0, b"")
     assert part.rows.shape == sites[0].X.shape
-    assert part.xclp.anchors == 6
+    assert part.xclp.n_anchors == 6
     part.check_round(0)
     with pytest.raises(ProtocolError, match="round 2, which is not under way"):
         part.check_round(1)

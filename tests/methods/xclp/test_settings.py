@@ -44,7 +44,7 @@ def test_terms_travel_and_come_back() -> None:
         hash_bits=np.int64(256), flip_probability=np.float64(0.1), hide_labelled=np.bool_(True), classes=("a", "b")
     )
     assert XCLP.from_terms(method.terms()) == method
-    assert type(method.terms()["bits"]) is int
+    assert type(method.terms()["hash_bits"]) is int
 
 
 def test_a_variant_gives_way_to_what_is_set() -> None:

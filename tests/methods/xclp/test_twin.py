@@ -40,7 +40,7 @@ CASES = {
     "four classes": (4, (18, 15, 12), 3),
 }
 FOUR_SITES = (3, (16, 11, 8, 9), 2)
-VARIANTS = {"paper": twin.PAPER, "n_nearest": twin.CODE}
+VARIANTS = {"paper": twin.PAPER, "code": twin.CODE}
 ALL = VARIANTS | {"ours": twin.OURS}
 EACH = pytest.mark.parametrize(("case", "variant"), [(c, v) for c in CASES for v in VARIANTS])
 
@@ -48,7 +48,7 @@ EACH = pytest.mark.parametrize(("case", "variant"), [(c, v) for c in CASES for v
 def both(drawn, variant: str, **changes: float) -> tuple[fedgeom.Run, dict[str, twin.Found]]:
     """Run sites through the whole protocol, and through the twin; ``changes`` are of k and α."""
     rules = replace(VARIANTS[variant], **changes)
-    method = fedgeom.XCLP.published(hash_bits=BITS, hidden_projection=False, hamming="ot", variant=variant)
+    method = fedgeom.XCLP.published(hash_bits=BITS, hidden_projection=False, hamming="lattice", variant=variant)
     if changes:
         method = replace(method, n_neighbors=rules.k, alpha=rules.alpha)
     sites = [fedgeom.SiteData(name, V, y) for name, (V, y) in drawn.items()]

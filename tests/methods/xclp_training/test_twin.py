@@ -155,7 +155,7 @@ def test_other_engines(engine: dict[str, Any], classes: int) -> None:
     drawn = {name: one for name, one in tables(classes, sites=7).items() if name not in ("s3",)}  # all have labels
     labels, find = SOURCES["anchors"]
     name = "scaffold" if "scaffold" in engine else {"name": "fedprox", "mu": 0.4}
-    run = secure(PLAN, labels, drawn, engine=name)
+    run = secure(PLAN, labels, drawn, algorithm=name)
     np.testing.assert_allclose(flat(run), trained(PLAN, find, drawn, classes, **engine), **NEAR)
 
 

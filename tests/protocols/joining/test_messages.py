@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from typing import Any
 
 import msgspec
@@ -125,3 +126,13 @@ def test_everybody_is_a_herald_while_everybody_writes_to_everybody() -> None:
     few, many = [str(i) for i in range(40)], [str(i) for i in range(200)]
     assert list(seed_contributors(few)) == few
     assert list(seed_contributors(many)) == many[:HERALDS]
+
+
+@pytest.mark.parametrize("bad", [math.inf, -math.inf, math.nan])
+@pytest.mark.parametrize("where", [lambda x: x, lambda x: [x], lambda x: {"b": x}, lambda x: [{"b": {"c": [x]}}]])
+def test_terms_with_a_number_that_cannot_be_shown_are_no_invitation(bad: float, where: Any) -> None:
+    """They would wait for a steward's approval, who is shown null."""
+    body = {"rounds": 1, "terms": {"a": where(1.0)}}
+    assert decode(msgspec.msgpack.encode(body), Hello).rounds == 1
+    with pytest.raises(DecodeError, match="infinite or NaN"):
+        decode(msgspec.msgpack.encode(body | {"terms": {"a": where(bad)}}), Hello)

@@ -16,7 +16,7 @@ from fedgeom.errors import InputError
 from fedgeom.federation.coordinator import Coordinator
 from fedgeom.federation.messages import Array
 from fedgeom.federation.policy import Policy
-from fedgeom.methods.moments.messages import SumClassMoments
+from fedgeom.methods.moments.site import SumClassMoments
 from fedgeom.protocols.names import CountNames, HoldNames, KeepNames, OpenNames
 from fedgeom.testing import example_sites
 from tests.methods.coordinators import RUN, hold, overhear, refusals, stamped

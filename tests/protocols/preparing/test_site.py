@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import msgspec
+import numpy as np
 import pytest
 
 import fedgeom
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.errors import ProtocolError
 from fedgeom.federation.coordinator import Coordinator
-from fedgeom.federation.messages import decode, unpack
+from fedgeom.federation.messages import Array, decode, unpack
 from fedgeom.protocols.preparation import KeepColumns, PrepareRows, SumMoments
 from fedgeom.testing.rehearsal import example_sites
 from tests.federation.fuzzing import record
@@ -68,6 +69,16 @@ def test_categories_cannot_be_kept_without_their_counts(heard):
     site, _ = asked(first(heard, "prepare.keep"))
     with pytest.raises(ProtocolError, match="not counted where there are some"):
         site.preparing.keep_columns(KeepColumns())
+
+
+@pytest.mark.parametrize("more", [-2, -1, 1, 32])
+def test_counts_of_categories_have_the_planned_length_whatever_their_tag_says(heard, more, monkeypatch):
+    site, question = asked(first(heard, "prepare.keep"))
+    monkeypatch.setattr(type(site.sums), "check_result", lambda self, result, kind: None)
+    total = np.resize(question.result.total.numpy(), len(question.result.total.numpy()) + more)
+    other = msgspec.structs.replace(question.result, total=Array.of(total))
+    with pytest.raises(ProtocolError, match=f"{512 + more} counts of categories came where 512 are planned"):
+        site.preparing.keep_columns(KeepColumns(result=other))
 
 
 def test_a_method_that_prepares_nothing_answers_no_question_of_it():

@@ -12,8 +12,7 @@ import fedgeom
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.methods.iterative.messages import TrainMasked
 from fedgeom.methods.iterative.site import TrainingSite
-from fedgeom.methods.moments.messages import SumClassMoments
-from fedgeom.methods.moments.site import MomentsSite
+from fedgeom.methods.moments.site import MomentsSite, SumClassMoments
 from fedgeom.protocols.fixed_point import to_fixed
 from fedgeom.protocols.names import CountNames
 from fedgeom.protocols.secure_sum.messages import Ticket

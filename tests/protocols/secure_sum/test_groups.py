@@ -13,7 +13,7 @@ from fedgeom.errors import FedgeomError, InputError, TooFewSitesError
 from fedgeom.federation.messages import Array, Refusal
 from fedgeom.federation.policy import Policy
 from fedgeom.methods.iterative import GroupMedian
-from fedgeom.methods.moments.messages import SumGroupMoments, TakeGroups
+from fedgeom.methods.moments.site import SumGroupMoments, TakeGroups
 from fedgeom.protocols.join.messages import Share
 from fedgeom.protocols.secure_sum.messages import Confirm, Witness
 from fedgeom.protocols.secure_sum.rules import GroupDraw, drawn_groups
@@ -42,7 +42,7 @@ def test_everybody_is_in_one_group_and_groups_are_alike_in_size() -> None:
 
 def test_too_few_sites_are_told_how_many_are_needed() -> None:
     with pytest.raises(
-        InputError, match=r"20 sites in 7 groups.*for 3 in each.*Wanted 21 sites or more, or groups=6"
+        InputError, match=r"20 sites in 7 groups.*for 3 in each.*Wanted 21 sites or more, or n_groups=6"
     ):
         GroupDraw(7, "sites").check_sizes(20, 3)
     with pytest.raises(InputError, match=r"Wanted 12 sites or more$"):

@@ -10,7 +10,7 @@ import pytest
 from fedgeom.crypto.masks import mask_key
 from fedgeom.errors import InputError
 from fedgeom.federation.messages import Array, decode, encode
-from fedgeom.protocols.secure_sum.messages import SumQuestion, Ticket, hash_question, own_key
+from fedgeom.protocols.secure_sum.messages import SumQuestion, Ticket, hash_question, own_key, tag_key
 
 replace = msgspec.structs.replace
 
@@ -77,3 +77,9 @@ def test_mask_keys_belong_to_one_question() -> None:
     keys = {made(one, ask) for made in (own_key, mask_key) for one in (a, b) for ask in (asked, other)}
     assert len(keys) == 8
     assert not keys & {a, b}
+
+
+def test_tag_keys_belong_to_one_run_round_and_question() -> None:
+    secret, other, asked, otherwise = (bytes([at]) * 32 for at in range(4))
+    keys = {tag_key(one, at, ask) for one in (secret, other) for at in (0, 1) for ask in (asked, otherwise)}
+    assert len(keys) == 8

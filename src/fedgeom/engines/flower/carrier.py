@@ -135,7 +135,20 @@ class WithCarrier:
     def from_server_address(self, *arguments: Any, interceptors: Iterable[Any] = (), **options: Any) -> Any:
         """Make a client; the carrier comes first, so that what signs a request signs the one that is sent."""
         chain = [self._carrier, *interceptors]
-        return self._client.from_server_address(*arguments, interceptors=chain, **options)
+        made = self._client.from_server_address(*arguments, interceptors=chain, **options)
+        hooks = getattr(getattr(made, "_client", None), "event_hooks", None)
+        if hooks is not None:
+            hooks["response"].append(refuse_packed)
+        return made
+
+
+def refuse_packed(response: Any) -> None:
+    """Refuse a response that is packed, before it is read: Flower's are not, and a small one may fill the memory."""
+    import httpx  # comes with Flower, which is optional
+
+    packed = response.headers.get("content-encoding", "identity")
+    if packed.strip().lower() != "identity":
+        raise httpx.DecodingError(f"the coordinator's response is packed ({packed!r})", request=response.request)
 
 
 def _with_parts(context: Any, parts: Mapping[str, bytes]) -> Any:

@@ -9,12 +9,15 @@ waits nowhere. Requests without our headers, such as those of Flower's own nodes
 from __future__ import annotations
 
 import asyncio
+import base64
 from collections.abc import Awaitable, Callable, Collection, Iterator, MutableMapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any, Literal
 
 from fedgeom.engines.flower.carrier import HELD, HOLD, LARGEST, TAKES, attach, detach, names_in
+from fedgeom.engines.flower.patch_table import LINK_AUTHENTICATES
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Ending = Literal["news", "nothing", "gone"]
@@ -285,6 +288,77 @@ class MessageLayer:
         del response.objects_to_push[:]
         response.objects_to_push.extend(missing)
         return bytes(response.SerializeToString())
+
+
+FLEET_PART = "/v1/fleet/"
+FREE_BODY = 64 * 2**10
+"""Requests of up to so many bytes are read before anybody asks who sends them; registering takes about 300."""
+MOST_FREE = 4 * 2**20
+"""So many bytes of such requests are read at the same time; beyond that, only those of nodes that are known."""
+TOO_LARGE = b"fedgeom: a request of this size is read only from a node that is registered here\n"
+
+
+class BodyLimit:
+    """Wraps the sites' part of Flower's port: what strangers send is refused before it is read, or it is small.
+
+    Flower reads and parses a whole request before it looks at the key and the signature, although both are in the
+    headers. Here they are looked at first, wherever a request is large, or does not say how large it is.
+    ``is_known`` says whether the headers of a request are those of a registered node.
+    """
+
+    def __init__(self, app: Any, is_known: Callable[[dict[str, str]], bool]):
+        self._app = app
+        self._is_known = is_known
+        self._free = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or refuse it without reading its body."""
+        if scope["type"] != "http" or not str(scope.get("path", "")).startswith(FLEET_PART):
+            await self._app(scope, receive, send)
+            return
+        size = _announced(scope)
+        free = size is not None and size <= FREE_BODY and self._free + size <= MOST_FREE
+        if not free and not await asyncio.to_thread(self._is_known, _headers(scope)):
+            headers = [
+                (b"content-type", b"text/plain"),
+                (b"connection", b"close"),
+            ]  # the rest is not wanted either
+            await _answer(send, Reply(413, headers, TOO_LARGE))
+            return
+        taken = size if free and size is not None else 0
+        self._free += taken
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._free -= taken
+
+
+def is_registered(state: Callable[[], Any]) -> Callable[[dict[str, str]], bool]:
+    """Return a function that says whether headers are signed by a node that Flower's state knows."""
+
+    def known(headers: dict[str, str]) -> bool:
+        from flwr.proto.fleet_pb2 import RegisterNodeFleetRequest  # optional, 2 s
+        from starlette.exceptions import HTTPException
+
+        try:
+            key = base64.b64decode(headers.get("flwr-public-key", ""), validate=True)
+            claim = SimpleNamespace(protobuf_request=RegisterNodeFleetRequest(public_key=key))
+            LINK_AUTHENTICATES.value()(SimpleNamespace(headers=headers, state=claim))
+        except (HTTPException, ValueError):
+            return False
+        return state().get_node_id_by_public_key(key) is not None
+
+    return known
+
+
+def _announced(scope: Scope) -> int | None:
+    """Return how many bytes of body a request announces; None where it does not say it for certain."""
+    lengths = [value for name, value in scope.get("headers", ()) if name.lower() == b"content-length"]
+    if any(name.lower() == b"transfer-encoding" for name, _ in scope.get("headers", ())):
+        return None
+    if not lengths:
+        return 0  # without both headers HTTP has no body
+    return int(lengths[0]) if len(lengths) == 1 and lengths[0].isdigit() else None
 
 
 class _HungUpError(Exception):

@@ -180,6 +180,15 @@ LINK_STORES = Symbol(
     "parts that came with a message are stored; the function is used, not replaced",
     MORE_REQUESTS,
 )
+LINK_AUTHENTICATES = Symbol(
+    "flwr.superlink.routers.fleet.node_auth",
+    "authenticate_node",
+    function("request"),
+    "Flower reads and parses a whole request before it asks who sends it, so a stranger's 400 MB cost 800 MB of "
+    "memory; the function is used before the body is read, not replaced",
+    STOPS,
+    required=True,
+)
 LINK_REPLIES = Symbol(
     "flwr.server.superlink.linkstate",
     "InMemoryLinkState.get_message_res",
@@ -273,6 +282,7 @@ TABLE = (
     EXECUTOR_CLIENT,
     LINK_READS,
     LINK_STORES,
+    LINK_AUTHENTICATES,
     LINK_REPLIES,
     SERVERAPP_INSTALL,
     SERVERAPP_FOLDER,

@@ -18,7 +18,7 @@ from typing import Any
 
 from fedgeom.engines.flower import patch_table as flower
 from fedgeom.engines.flower.carrier import Carrier, WithCarrier
-from fedgeom.engines.flower.message_layer import MessageLayer
+from fedgeom.engines.flower.message_layer import BodyLimit, MessageLayer, is_registered
 from fedgeom.engines.flower.node_answers import NodeAnswers
 from fedgeom.engines.flower.patch_table import Symbol
 
@@ -301,7 +301,7 @@ class FilteredServer:
             "timeout_graceful_shutdown": STOPPING_SECONDS,
         }
         leave_out_of_searches()
-        self._server.run(app=AccessFilter(with_messages(app)), **options)
+        self._server.run(app=AccessFilter(with_limit(app, with_messages(app))), **options)
 
 
 def leave_out_of_searches() -> None:
@@ -321,8 +321,15 @@ def with_messages(app: Any) -> Any:
     return MessageLayer(app, factory.state)
 
 
+def with_limit(app: Any, inner: Any) -> Any:
+    """Put a limit on what strangers send in front of Flower's application ``app``, within its other layers."""
+    factory = getattr(getattr(app, "state", None), "linkstate_factory", None)
+    return inner if factory is None else BodyLimit(inner, is_registered(factory.state))
+
+
 def filter_requests() -> None:
-    """Let only the sites' requests reach the SuperLink from other machines."""
+    """Let only the sites' requests reach the SuperLink from other machines, and large ones only from known sites."""
+    replace(flower.LINK_AUTHENTICATES, by=lambda authenticate: authenticate)  # required, and used as it is
     replace(flower.WEB_SERVER, by=FilteredServer)
 
 

@@ -44,6 +44,7 @@ from fedgeom.protocols import fixed_point
 from fedgeom.protocols.cohort import Cohort, join
 from fedgeom.protocols.names import AgreeOnNames, agree_on_names
 from fedgeom.protocols.secure_sum.messages import SumResult
+from fedgeom.protocols.secure_sum.rules import following_from_sums
 
 if TYPE_CHECKING:
     from fedgeom.methods.ellipses.matching import Matched
@@ -160,8 +161,9 @@ class Ellipses(EllipseSettings, Method):
             result = None
         layout = EllipseLayout(cohort.columns, len(cohort.names) if self.apart else 1, classes, self.n_components)
         received = self._received(cohort, SumGaussians(classes=classes, scales=result), layout)
-        matched = match(received, layout, self, sites.seed)
-        model = named(fit(received, matched, layout, self, scales), self, words, matched)
+        with following_from_sums("classifier"):
+            matched = match(received, layout, self, sites.seed)
+            model = named(fit(received, matched, layout, self, scales), self, words, matched)
         sites.metrics |= {
             "sites": len(cohort.left),
             "classes": matched.number,

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from fedgeom.arrays import Floats
 from fedgeom.data.validation import FaultsError, fault
 from fedgeom.errors import InputError
-from fedgeom.geometry.gaussians import discriminant_plane
+from fedgeom.geometry.discriminant import discriminant_plane
 from fedgeom.geometry.hyperbolic.poincare import exp0
 
 FRACTION_BITS = 20

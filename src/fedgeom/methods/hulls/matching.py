@@ -24,7 +24,7 @@ from fedgeom.arrays import Floats, Indices
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.results import RunWarning
 from fedgeom.geometry.hyperbolic.poincare import pairwise_distance
-from fedgeom.geometry.hyperbolic.svm import NearestCorners, with_start_twice
+from fedgeom.geometry.hyperbolic.reference import NearestCorners, with_start_twice
 from fedgeom.memo import memoize_last
 from fedgeom.methods.label_names import describe
 

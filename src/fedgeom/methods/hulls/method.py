@@ -54,6 +54,7 @@ from fedgeom.protocols import fixed_point
 from fedgeom.protocols.cohort import Cohort, join
 from fedgeom.protocols.names import AgreeOnNames, agree_on_names
 from fedgeom.protocols.secure_sum.messages import SumResult
+from fedgeom.protocols.secure_sum.rules import following_from_sums
 
 if TYPE_CHECKING:
     from fedgeom.geometry.hyperbolic.grid import Grid
@@ -250,7 +251,8 @@ class Hulls(HullSettings, Method):
         result = cohort.sum_checked(SumScatter(scales=scales))
         total = result.reals(SumScatter)
         joint = joint_map.joint_scales(total if scales is None else scales.reals(SumHullScales), columns)
-        return (joint_map.projection(total, columns), joint), result
+        with following_from_sums("joint map"):
+            return (joint_map.projection(total, columns), joint), result
 
     def _reach(self, cohort: Cohort, question: HullExtent) -> list[int]:
         """Return the three levels, and how many hull points there are in all, each site's rounded up to its level."""

@@ -116,6 +116,10 @@ class TrainingSite(SummingSite[TrainingMemory]):
         """
         if not isinstance(question, Masked):
             return None
+        if question.round >= self.rule.n_rounds:  # before anything is done for each round up to it
+            raise ProtocolError(
+                f"round {question.round + 1} was asked for; the site joined on n_rounds={self.rule.n_rounds}"
+            )
         drawn = self.rule.drawn(tuple(self.joining.memory.cohort), self.seed, question.round)
         group = self.memory.grouping.settle(self.rule, question, self.name, self.policy.min_cohort)
         return set(drawn) & set(group) if group else drawn

@@ -21,10 +21,9 @@ from fedgeom.federation.site import Site
 from fedgeom.geometry.gaussians import length
 from fedgeom.methods.moments import core
 from fedgeom.methods.moments.core import build_model, check_width, middle
-from fedgeom.methods.moments.messages import SumClassMoments, SumGroupMoments, TakeGroups
 from fedgeom.methods.moments.model import MomentsModel
 from fedgeom.methods.moments.settings import MomentsSettings
-from fedgeom.methods.moments.site import MomentsSite
+from fedgeom.methods.moments.site import MomentsSite, SumClassMoments, SumGroupMoments, TakeGroups
 from fedgeom.protocols.cohort import Cohort, SiteGroups, join
 from fedgeom.protocols.model_delivery import HandOut, ModelTaken, hand_out
 from fedgeom.protocols.names import AgreeOnNames, agree_on_names

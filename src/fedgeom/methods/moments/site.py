@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 import numpy as np
@@ -11,21 +11,58 @@ from fedgeom.arrays import Floats
 from fedgeom.data.sites import SiteData, drawn_rows
 from fedgeom.data.validation import Collector, check_ball, check_known_labels, check_table
 from fedgeom.errors import InputError, ProtocolError
-from fedgeom.federation.messages import LARGEST_MESSAGE, Array
+from fedgeom.federation.messages import LARGEST_MESSAGE, Array, Names, Question
 from fedgeom.federation.novelty import MOST_COLUMNS, MOST_SCORED, KnownRows
 from fedgeom.federation.privacy import class_floors
 from fedgeom.federation.site import Memory, Part, answers
 from fedgeom.geometry.gaussians import class_moments, length
 from fedgeom.methods.moments import core
 from fedgeom.methods.moments.core import build_model, check_width, middle
-from fedgeom.methods.moments.messages import SumClassMoments, SumGroupMoments, TakeGroups
 from fedgeom.methods.moments.model import MomentsModel
 from fedgeom.methods.moments.settings import MomentsSettings
 from fedgeom.protocols.model_delivery import UNUSABLE, DeliveredModel, ModelTaken
 from fedgeom.protocols.names import LabelNames, NamesMemory
-from fedgeom.protocols.secure_sum.messages import SumResult
-from fedgeom.protocols.secure_sum.rules import check_group_sums, own_group
+from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
+from fedgeom.protocols.secure_sum.rules import GroupSum, check_group_sums, own_group
 from fedgeom.protocols.site import Contribution, SecureMemory, SummingSite
+
+
+class SumClassMoments(SumQuestion, kind="moments.sum", fraction_bits=24, reals=True, checked=True):
+    """Ask for a site's masked class moments."""
+
+    answer_reveals: ClassVar[str] = (
+        "masked; with all others: counts and means of each class (and covariances, with the gaussian rule), pooled, "
+        "to the coordinator and the sites (of a class that one site alone has, that site's own, unless a policy leaves "
+        "such classes out)"
+    )
+    classes: Names
+    curvature: Annotated[float, msgspec.Meta(gt=0)] | None
+
+
+class SumGroupMoments(
+    SumQuestion,
+    kind="moments.group",
+    fraction_bits=SumClassMoments.fraction_bits,
+    reals=True,
+    checked=True,
+    in_groups=True,
+):
+    """Ask for a site's masked class moments, for the sum over its drawn group (`GroupMedian`)."""
+
+    answer_reveals: ClassVar[str] = (
+        "masked; with all others of its drawn group: the group's counts and means of each class (and covariances, with "
+        "the gaussian rule), to the coordinator and all sites, of each group apart"
+    )
+    classes: Names
+    curvature: Annotated[float, msgspec.Meta(gt=0)] | None
+    group: Annotated[int, msgspec.Meta(ge=0)]
+
+
+class TakeGroups(Question, kind="moments.groups", answer=ModelTaken):
+    """Give the sites the sums over the groups; each checks them and makes the model itself."""
+
+    sums: Annotated[tuple[GroupSum, ...], msgspec.Meta(max_length=500)]
+
 
 FOLDS = 5
 """Into how many parts a site's rows are cut to score each by a model of all sites' other rows."""

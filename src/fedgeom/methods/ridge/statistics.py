@@ -101,7 +101,7 @@ class FeatureFit(msgspec.Struct, kw_only=True):
         elif self.taken == 1:
             mean, whitener = image_features.whitening(from_fixed(total, fraction_bits=PATCH_BITS), plan.cells)
             self.patch_mean, self.whitener = Array.of(mean), Array.of(whitener)
-            first = normals(plan.seed, "centres", self._conv(plan).filters, plan.cells)
+            first = normals(plan.seed, "centres", self._conv(plan).n_filters, plan.cells)
             self.centres = Array.of(first / np.linalg.norm(first, axis=1, keepdims=True))
         elif self.taken % 2 == 0:
             images, sites = total.view(np.int64).reshape(2, -1)

@@ -272,7 +272,8 @@ class UpdateSite(SummingSite[UpdateMemory]):
             return SolutionTaken()
         self.sums.check_result(ask.result, SumChangedGram)
         before = ask.before.numpy()
-        if before.dtype != np.float64 or hash_part(before) != self.memory.hashes[ask.number]:
+        # The hash is one of bytes, which say no shape.
+        if before.dtype != np.float64 or before.ndim != 1 or hash_part(before) != self.memory.hashes[ask.number]:
             raise ProtocolError("a part of the sums from before is not the one that the terms stand for")
         total = before + from_fixed(ask.result.total.numpy(), fraction_bits=self._bits(self.memory.changed))
         memory.look_at(total, parts[ask.number])

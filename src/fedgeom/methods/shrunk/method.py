@@ -27,9 +27,15 @@ from fedgeom.methods.shrunk.core import (
     evidence_length,
     terms_length,
 )
-from fedgeom.methods.shrunk.messages import SumRankingEvidence, SumTerms, TakeRankingEvidence
 from fedgeom.methods.shrunk.settings import ShrunkSettings
-from fedgeom.methods.shrunk.site import ShrunkSite, joint_model, ridges_of
+from fedgeom.methods.shrunk.site import (
+    ShrunkSite,
+    SumRankingEvidence,
+    SumTerms,
+    TakeRankingEvidence,
+    joint_model,
+    ridges_of,
+)
 from fedgeom.protocols.cohort import join
 
 

@@ -175,7 +175,7 @@ class Propagation:
         found = cohort.sites.ask(questions, expect=Rows)
         cohort.joined.delivered(found)
         found.need(cohort.min_sites, "how many rows they have")
-        return {name: answer.labelled.numpy().astype(bool).ravel() for name, answer in found.items()}
+        return {name: answer.labelled.numpy().astype(bool) for name, answer in found.items()}
 
     def _collected(
         self,
@@ -292,8 +292,8 @@ class Propagate(Steps):
         more: dict[str, Any] = {"bound": decides, "to": names}
         yield Ask(
             CountRows(members=shape.sites, letters={}, hide=settings.hide_labelled, round=self.round),
-            Rows(labelled=Array.of(np.zeros(0, np.uint8))),
-            up={name: array_size("u1", one) - array_size("u1", 0) for name, one in rows.items()},
+            Rows(labelled=Array.of(np.zeros(1, np.uint8))),
+            up={name: array_size("u1", one) - array_size("u1", 1) for name, one in rows.items()},
             **more,
         )
         yield Comparisons(settings, rows, self.round, decides)

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, TypeVar
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from fedgeom.arrays import Floats
 from fedgeom.crypto.keys import fingerprint
@@ -78,6 +79,11 @@ class XclpPart(SummingPart[PartMem]):
                 raise ProtocolError(f"{name}={value} is asked for; the site joined on {name}={agreed}")
 
 
+def are_counts(values: npt.NDArray[Any]) -> bool:
+    """Say whether numbers can be counts of rows: 0, or from 1 up to 2^53, so that no arithmetic with them overflows."""
+    return bool(((values == 0) | ((values >= 1) & (values <= 2**53))).all())
+
+
 class LabelsMemory(msgspec.Struct, kw_only=True):
     """What a site remembers of its labels."""
 
@@ -106,7 +112,7 @@ class LabelReader(XclpPart[LabelsMemory]):
         """Turn this site's rows of Z, (rows, classes), into its labels and confidences (lines 15 and 16)."""
         self.keep_to(variant=reading.variant, prior=reading.prior)
         counts = reading.counts.numpy()
-        if counts.shape != (len(classes),) or not (np.isfinite(counts).all() and (counts >= 0).all()):
+        if counts.shape != (len(classes),) or not are_counts(counts):
             raise ProtocolError("the class counts do not fit the classes")
         setting = setting_for(reading.variant, None, None)
         known = label_numbers(self.site.table.y, classes)
@@ -147,8 +153,8 @@ class LabelReader(XclpPart[LabelsMemory]):
             raise ProtocolError("joint numbers came of labels that this site did not count")
         level, own = self._own_labels(memory.scores)
         sizes = ask.sizes.numpy()
-        if sizes.shape != own.shape or not np.isfinite(sizes).all():
-            raise ProtocolError(f"the joint numbers of labels are not {len(own)} finite numbers")
+        if sizes.shape != own.shape or not are_counts(sizes):
+            raise ProtocolError(f"the joint numbers of labels are not {len(own)} counts")
         if not (sizes >= own).all() or ask.level < level:
             raise InputError("the joint numbers of labels are smaller than this site's own")
         known = label_numbers(self.site.table.y, memory.classes)

@@ -13,6 +13,9 @@ from fedgeom.methods.xclp.core import GRID
 from fedgeom.methods.xclp.settings import Comparison
 from fedgeom.protocols.secure_sum.messages import SumQuestion, Ticket
 
+MOST_ROWS = 10_000_000
+"""No site has more rows to compare."""
+
 Bits = Annotated[int, msgspec.Meta(ge=8, le=65_528, multiple_of=8)]
 Rate = Annotated[float, msgspec.Meta(ge=0, lt=0.5)]
 Wave = Annotated[int, msgspec.Meta(ge=0, lt=100_000)]
@@ -65,7 +68,12 @@ class Rows(Message, kind="xclp.rows"):
 
     reveals: ClassVar[str] = "how many rows there are and which have a label"
     labelled: Array
-    """(rows,), u1: 1 where the site wants an influence column."""
+    """(rows,), u1: 1 where the site wants an influence column; at least one row, and as many as a partner may have."""
+
+    def __post_init__(self) -> None:
+        shape = self.labelled.shape
+        if self.labelled.dtype != "u1" or len(shape) != 1 or not 1 <= shape[0] <= MOST_ROWS:
+            raise ValueError(f"a mark (u1) for each of 1 to {MOST_ROWS:,} rows is wanted, not {shape} numbers")
 
 
 class CountRows(Question, kind="xclp.ask-rows", answer=Rows):
@@ -92,7 +100,7 @@ class BeginComparison(Question, kind="xclp.begin", answer=FirstRowMessages):
     """Ask a site to hash its rows and to begin with its partners."""
 
     hashing: Hashing
-    partners: dict[Name, Annotated[int, msgspec.Meta(ge=1, le=10_000_000)]]
+    partners: dict[Name, Annotated[int, msgspec.Meta(ge=1, le=MOST_ROWS)]]
     """The partners' numbers of rows."""
     now: Names | None = None
     """The partners of this wave; None: all of them."""

@@ -12,6 +12,7 @@ from fedgeom.crypto.keys import fingerprint
 from fedgeom.crypto.neighbours import COMPLETE_UP_TO, ring_order
 from fedgeom.federation.messages import Key, Message, Name, Names, Question, Signature
 from fedgeom.federation.policy import Invitation, JobTerms, job_terms
+from fedgeom.federation.settings import is_finite
 from fedgeom.memo import memoize, memoize_last
 from fedgeom.version import __version__
 
@@ -82,6 +83,10 @@ class Hello(Invitation, kind="join.hello", answer=PublicKeys):
     """The method's settings; a site looks at its data in their light before it answers."""
     participants: Names = ()
     """Everyone who may take part, in alphabetical order: nobody else will be in the cohort."""
+
+    def __post_init__(self) -> None:
+        if not is_finite(self.terms):  # a steward would be shown null, and approve a hash of something else
+            raise ValueError("the terms have a number that is infinite or NaN; wanted finite ones")
 
     def job(self, method: str) -> JobTerms:
         """Return the job's terms, whose hash every site signs with its keys."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -15,7 +16,7 @@ from fedgeom.arrays import Words
 from fedgeom.crypto.keys import fingerprint, hash_names
 from fedgeom.crypto.neighbours import COMPLETE_UP_TO, ring_order, smallest_part
 from fedgeom.crypto.tags import WORDS, is_sum
-from fedgeom.errors import InputError, ProtocolError
+from fedgeom.errors import FedgeomError, InputError, ProtocolError
 from fedgeom.federation.messages import Names
 from fedgeom.federation.plan import Shape
 from fedgeom.memo import memoize
@@ -219,7 +220,7 @@ class CohortRules:
         raise ProtocolError(
             f"this sum differs from one before by {len(names)} sites ({', '.join(names[:8])}): {why} "
             "(sums_after_losses = false). Resume the run when lost sites are back, or run again with those "
-            "that are left, and with share=1 where a share of the sites is drawn; or set "
+            "that are left, and with participation=1 where a share of the sites is drawn; or set "
             "sums_after_losses = true in the site.toml of those sites"
         )
 
@@ -303,6 +304,23 @@ def beyond_bound(what: str) -> ProtocolError:
     )
 
 
+@contextlib.contextmanager
+def following_from_sums(what: str) -> Iterator[None]:
+    """Raise `ProtocolError` where no result can be worked out from sums: some site added what no rows have.
+
+    A site that keeps to the bounds can still add numbers that fit to no rows, such as a covariance without a root.
+    """
+    try:
+        yield
+    except FedgeomError:
+        raise
+    except (ValueError, ArithmeticError) as error:  # of NumPy's: a singular matrix is a ValueError
+        raise ProtocolError(
+            f"no {what} follows from the sums ({error}). A site added numbers that no rows have; masks hide which. Run "
+            "again without sites you doubt"
+        ) from error
+
+
 LEAST_GROUPS = 3
 """With fewer, a median is a mean."""
 
@@ -349,7 +367,7 @@ class GroupDraw:
         """Raise `InputError`, which says how many sites are needed, where groups are smaller than policies ask for."""
         if sites < self.count * min_cohort:
             most = sites // min_cohort
-            other = f", or groups={most} at most" if most >= LEAST_GROUPS else ""
+            other = f", or n_groups={most} at most" if most >= LEAST_GROUPS else ""
             raise InputError(
                 f"{sites} sites in {self.count} groups given: some group has {sites // self.count}, and policies ask "
                 f"for {min_cohort} in each sum (min_cohort). Wanted {self.count * min_cohort} sites or more{other}"

@@ -47,7 +47,7 @@ def test_a_block_without_weights_passes_its_input_on():
 
 
 def test_a_whole_network_is_its_head_on_its_body():
-    whole = layers.Whole(torch.nn.Linear(3, 2), torch.nn.Linear(2, 4))
+    whole = layers.BodyWithHead(torch.nn.Linear(3, 2), torch.nn.Linear(2, 4))
     X = torch.randn(5, 3)
     assert torch.equal(whole(X), whole.head(whole.body(X)))
     assert torch.equal(whole.scores(whole.features(X)), whole(X))
