@@ -269,3 +269,33 @@ def test_n2_evaluation() -> None:
 @finding("N3: a cell of two columns of 0 and 1 with one row: a count, and no more")
 def test_n3_small_cell_of_two_columns() -> None:
     assert_none(groups_of(fedgeom.Ridge(), tables(small_cell)))
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        fedgeom.Ridge(holdout=0.25),
+        fedgeom.Moments(**EUCLIDEAN),
+        fedgeom.Shrunk(),
+        fedgeom.Ellipses(names="shared"),
+        fedgeom.Ridge(prepare="table"),
+    ],
+    ids=["ridge", "moments", "shrunk", "ellipses", "prepared"],
+)
+def test_a_column_that_one_row_sets_apart_is_left_out_and_the_run_says_so(method: Any) -> None:
+    sites = tables(one_flag)
+    run = fedgeom.run(method, sites, policy=POLICY)
+    without = fedgeom.run(method, tables(), policy=POLICY)
+    assert not run.lost
+    assert any("left out of all sums" in str(warning) for warning in run.warnings)
+    assert not any("left out of all sums" in str(warning) for warning in without.warnings)
+    assert run.model.preparation.columns.width == 3
+    assert "prepared" in run.local["s1"]
+    for site, bare in zip(sites, tables(), strict=True):
+        np.testing.assert_array_equal(run.model.predict(site.X), without.model.predict(bare.X))
+
+
+def test_without_floors_nothing_is_left_out() -> None:
+    run = fedgeom.run(fedgeom.Ridge(), tables(one_flag))
+    assert run.model.preparation is None
+    assert not any("left out" in str(warning) for warning in run.warnings)

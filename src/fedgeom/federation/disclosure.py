@@ -347,7 +347,8 @@ def judge(
     if layout.gaps:
         columns = why[: layout.columns]
         why[layout.columns :][whole[0, layout.columns :] == 0] = NO_GAPS
-        why[layout.columns :][columns != KEPT] = columns[columns != KEPT]
+        gaps = why[layout.columns :]
+        gaps[(columns != KEPT) & (gaps == KEPT)] = FEW
     if layout.pairs:
         one, other = np.triu_indices(layout.looks, 1)
         for at in np.flatnonzero(~enough(*pairs)).tolist():
