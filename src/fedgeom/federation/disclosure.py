@@ -29,7 +29,7 @@ All counts are cut off at the floor: what is above it is nobody's business, and 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -119,16 +119,15 @@ def count_looks(
     pairs = _PairCounts(layout, floor)
     spread: Bools | None = None
     start = 0
-    for block in blocks:
-        for first, last in _pieces(block.shape[0]):
-            looks = _looks_of(block[first:last], layout)
-            here = names[start + first : start + last]
-            spread = _continuous(looks) if spread is None else spread
-            groups[0].add(looks)
-            for at in range(layout.classes):
-                groups[1 + at].add(looks, here == classes[at])
-            pairs.add(looks)
-        start += block.shape[0]
+    for piece in _pieces(blocks):
+        looks = _looks_of(piece, layout)
+        here = names[start : start + piece.shape[0]]
+        start += piece.shape[0]
+        spread = _continuous(looks) if spread is None else spread
+        groups[0].add(looks)
+        for at in range(layout.classes):
+            groups[1 + at].add(looks, here == classes[at])
+        pairs.add(looks)
         if pairs.settled and all(one.settled for one in groups):
             break
     rows = groups[0].rows()
@@ -139,9 +138,12 @@ def count_looks(
     return np.concatenate(found).astype(np.int64)
 
 
-def _pieces(rows: int) -> list[tuple[int, int]]:
-    """Return a few rows first, then the others."""
-    return [(0, rows)] if rows <= FIRST_ROWS else [(0, FIRST_ROWS), (FIRST_ROWS, rows)]
+def _pieces(blocks: Iterable[Any]) -> Iterator[Any]:
+    """Yield a few rows of each block first, then its others."""
+    for block in blocks:
+        yield block[:FIRST_ROWS]
+        if block.shape[0] > FIRST_ROWS:
+            yield block[FIRST_ROWS:]
 
 
 def _looks_of(block: Any, layout: FloorLayout) -> Any:

@@ -35,4 +35,4 @@ def test_what_is_asked_follows_from_the_settings() -> None:
         "ellipses.sum",
         "ellipses.covers",
     ]
-    assert kinds(names="shared") == ["names.count", "ellipses.scales", "ellipses.sum"]
+    assert kinds(names="shared") == ["names.count", "prepare.floors", "ellipses.scales", "ellipses.sum"]
