@@ -299,3 +299,25 @@ def test_without_floors_nothing_is_left_out() -> None:
     run = fedgeom.run(fedgeom.Ridge(), tables(one_flag))
     assert run.model.preparation is None
     assert not any("left out" in str(warning) for warning in run.warnings)
+
+
+@finding("N4: a column that is the sum of two others but in one row")
+def test_n4_three_columns() -> None:
+    def total(at: int, X: Floats, y: Any) -> tuple[Floats, Any]:
+        last = X[:, 0] + X[:, 1]
+        last[7] += at == 1
+        return np.column_stack([X, last]), y
+
+    assert_none(groups_of(fedgeom.Ridge(), tables(total)))
+
+
+@finding("N5: two columns that one row tells apart in a class, and many in another")
+def test_n5_two_flags_in_a_class() -> None:
+    def flags(at: int, X: Floats, y: Any) -> tuple[Floats, Any]:
+        place = np.arange(len(X))
+        flag = place % 3 == 0
+        other = np.where(y == "a", flag, place % 5 < 2)
+        other[8] ^= at == 1
+        return np.column_stack([X, flag, other]), y
+
+    assert_none(groups_of(fedgeom.Moments(**EUCLIDEAN), tables(flags)))
