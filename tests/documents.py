@@ -170,7 +170,7 @@ SMALLER = {
             'features={"name": "conv", "n_filters": 6, "n_rounds": 1}, shape=(8, 8, 1)',
         ),
     ),
-    "docs/semi.md": (('"anchors": 200}, every=3', '"anchors": 8}, every=1, n_rounds=2'),),
+    "docs/semi.md": (('"n_anchors": 200}, relabel_every=3', '"n_anchors": 8}, relabel_every=1, n_rounds=2'),),
 }
 """What is made smaller in the blocks of a page, so that a test takes a second: the same calls over fewer rounds."""
 

@@ -47,7 +47,7 @@ def hyperfed(paper: bool = False, **options: Any) -> Algorithm:
 
 def momentum(head: str = "linear", loss: str = "cross-entropy") -> Callable[..., Algorithm]:
     """Return averaging with momentum at the coordinator, for a head and a loss."""
-    own: Options = {"head": head, "loss": loss, "beta": 0.6}
+    own: Options = {"head": head, "loss": loss, "server_momentum": 0.6}
     return lambda **options: fedgeom.FedAvgM(**(own | options))
 
 

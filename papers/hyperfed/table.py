@@ -117,7 +117,7 @@ def compute(cell: Cell, rate: float, rounds: int | None = None, images: int = IM
         plain = rule.plain(data.sites, cell.seed, keep=keep)
         model, local = plain.model, plain.local
     found = figures(model, local, data, test=not tuning)
-    facts = {"rate": rate, "rounds": effort["rounds"], "images": images}
+    facts = {"rate": rate, "rounds": effort["n_rounds"], "images": images}
     return found | facts | {"curve": curve, "seconds": round(time.process_time() - began, 1)}
 
 

@@ -51,7 +51,7 @@ def stability(draws: int, seed: int = 0) -> dict[str, Any]:
             met[name][0] += holds
             met[name][1] += holds and moved
     return {
-        "n_points": list(POINTS),
+        "points": list(POINTS),
         "noise": list(NOISE),
         "clusters before": labels.tolist(),
         "clusters after": topology.average_linkage(topology.pairwise_distances(points + noise), 2).tolist(),

@@ -107,7 +107,7 @@ def method_of(name: str, row: str, task: Task, rounds: int | None = None) -> fed
     """Return a row's method for a set."""
     labels = ROWS[row]
     if row == XCLP:
-        labels = labels | {"anchors": ANCHORS[name.split(" ")[0]]}
+        labels = labels | {"n_anchors": ANCHORS[name.split(" ")[0]]}
     settings = SETS[name] | ({} if rounds is None else {"n_rounds": rounds})
     names = tuple(sorted({str(one) for one in task.y.tolist()}))
     return fedgeom.XCLPTraining(labels=labels, classes=names, **settings)

@@ -73,6 +73,10 @@ def test_the_token_is_in_no_command_that_is_started(tmp_path):
         assert address.group() in link.read_text()
         assert stat.S_IMODE(link.stat().st_mode) == 0o600
         assert stat.S_IMODE(link.parent.stat().st_mode) == 0o700
+        with urllib.request.urlopen(
+            address.group(), timeout=HANG_SECONDS
+        ) as page:  # it listens, and so heeds signals
+            assert page.status == 200
     finally:
         process.send_signal(signal.SIGINT)
         process.wait(HANG_SECONDS)

@@ -16,8 +16,8 @@ NOISE = {"epsilon": 1.0, "delta": 1e-5, "clip": 1.0}
 WORDS = ("a", "a class of many words", "bb")
 GROUPS = {"aggregation": {"name": "groups", "n_groups": 3}}
 FEW: dict[str, Any] = {"n_rounds": 2}
-PAIRS: dict[str, Any] = {"graph": "pairs", "bits": 64, "hamming": "lattice"}
-ANCHORS: dict[str, Any] = {"graph": "anchors", "anchors": 8}
+PAIRS: dict[str, Any] = {"graph": "pairs", "hash_bits": 64, "hamming": "lattice"}
+ANCHORS: dict[str, Any] = {"graph": "anchors", "n_anchors": 8}
 
 METHODS: dict[str, Method] = {
     "moments": fedgeom.Moments(space="euclidean"),

@@ -25,7 +25,7 @@ def case() -> Case:
         y = rng.integers(0, 2, 200)
         sites.append(SiteData(name, rng.normal(size=(200, 3)) + 2 * y[:, None], np.array(["died", "lived"])[y]))
     test = np.vstack([site.X for site in sites]), np.concatenate([site.y for site in sites])
-    fedavg = {"clip": 1.0, "rate": 1.0, "rounds": 3}
+    fedavg = {"clip": 1.0, "learning_rate": 1.0, "n_rounds": 3}
     return Case("a case", sites, test, {"clip": 1.0, "rule": "centroid"}, fedavg, metric="AUC")
 
 

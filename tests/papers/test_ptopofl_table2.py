@@ -42,7 +42,7 @@ def test_every_row_runs_and_the_page_has_the_papers_figures(monkeypatch: pytest.
         for at in range(4)
     ]
     monkeypatch.setitem(table2.SCENARIOS, "writers", table2.SCENARIOS["writers"] | {"epochs": 1})
-    monkeypatch.setitem(table2.TOPOLOGY, "points", 10)
+    monkeypatch.setitem(table2.TOPOLOGY, "n_points", 10)
     known = {row: table2.train("writers", row, table2.Scenario(data, data), 0, 2) for row in table2.ROWS}
     assert all(0 <= one <= 100 for one in known.values())
     page = table2.page({"writers": {"0": known}})

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class SimulatedNetwork:
-    """What lies between the coordinator and the sites; `fedgeom.run(…, network=Network(…))` tells how long it takes."""
+    """What lies between the coordinator and the sites, for `fedgeom.run(…, network=…)`: how long a run would take."""
 
     latency: Annotated[float, Between(0)] = 0.05
     """Seconds one way."""
@@ -55,7 +55,12 @@ class SimulatedNetwork:
     """Who is slow, who is lost, and how latencies vary."""
 
     def __post_init__(self) -> None:
+        speed = self.speed
+        if speed == math.inf:  # settings of a run are finite; this is none, and no steward is shown it
+            object.__setattr__(self, "speed", 1.0)
         check_fields(self)
+        if speed == math.inf:
+            object.__setattr__(self, "speed", speed)
 
 
 @dataclass(frozen=True)

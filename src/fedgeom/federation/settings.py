@@ -224,8 +224,8 @@ def read_value(name: str, value: Any, kind: Any) -> Any:
     fits, found = _fit(name, value, kind)
     if not fits and not is_finite(value):
         raise InputError(
-            f"{name}={value!r} given; wanted {wanted(kind)}. No setting is inf or nan: what a steward is shown must be "
-            "what was hashed, and JSON has neither; take a finite number"
+            f"{name}={value!r} given; wanted {'finite numbers' if kind is Any else wanted(kind)}. No setting is inf or "
+            "nan: what a steward is shown must be what was hashed, and JSON has neither; take a finite number"
         )
     if not fits:
         hint = did_you_mean(value, _names(kind)) if isinstance(value, str) else ""

@@ -135,7 +135,7 @@ def test_rows_that_are_too_many_are_refused_before_anything_is_sent_with_what_to
 
     with pytest.raises(InputError, match=r"'xclp\.(begin|relay)', has about") as caught:
         fedgeom.run(fedgeom.XCLP(), some(5, 900), interfere=interfere)
-    for words in ('graph="anchors"', "fewer bits than 4,096", "max_message_bytes = "):
+    for words in ('graph="anchors"', "fewer hash_bits than 4,096", "max_message_bytes = "):
         assert words in str(caught.value)
     assert not asked
     enough = int(str(caught.value).rpartition("= ")[2].replace(",", ""))

@@ -56,14 +56,15 @@ def test_a_statement_covers_every_field_but_the_signature() -> None:
 
 
 NAMES = st.text(st.characters(exclude_categories=("Cc", "Cf", "Cs", "Zl", "Zp")), min_size=1, max_size=5)
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
 VALUES = st.one_of(
     st.none(),
     st.booleans(),
     st.integers(-(2**31), 2**31),
-    st.floats(allow_nan=False),
+    FINITE,
     st.text(max_size=5),
     st.lists(st.text(max_size=3), max_size=3).map(tuple),
-    st.dictionaries(NAMES, st.floats(allow_nan=False), max_size=2),
+    st.dictionaries(NAMES, FINITE, max_size=2),
 )
 TERMS = st.dictionaries(NAMES, VALUES, max_size=4)
 
