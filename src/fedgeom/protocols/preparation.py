@@ -144,12 +144,13 @@ class SumFloors(SumQuestion, kind="prepare.floors", checked=True, decides_floors
     last: Last = None
 
 
-class SumBins(SumQuestion, kind="prepare.bins", checked=True):
-    """Ask how many numbers lie in bins around a quantile."""
+class SumBins(SumQuestion, kind="prepare.bins", checked=True, rounded=True):
+    """Ask how many numbers lie in bins around a quantile; where policies have floors, how many means of groups."""
 
     answer_reveals: ClassVar[str] = (
-        "masked; with all others: how many numbers of a column (or depths of rows) lie in bins around a quantile, and "
-        "in the end the quantile, to the terms' bin width"
+        "masked; with all others: how many numbers of a column (or depths of rows; where policies have floors, means "
+        "of groups of min_rows neighbours) lie in bins around a quantile, and in the end the quantile, to the terms' "
+        "bin width"
     )
     last: Last = None
 
