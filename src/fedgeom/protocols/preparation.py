@@ -775,7 +775,9 @@ def prepare(cohort: Any, steps: Sequence[Step], *, prepares: bool = True) -> Pre
     done = cohort.sites.ask(PrepareRows(last=last), of=cohort.left, expect=RowsPrepared)
     done.need(cohort.min_sites, "that their rows are prepared")
     cohort.lost_since(done)
-    for why, names in fitting.left_out().items():
+    own = cohort.sites.columns
+    named = replace(fitting, raw=Columns(width=raw.width, names=own)) if not raw.names and own else fitting
+    for why, names in named.left_out().items():
         more = f" and {len(names) - MOST_SHOWN:,} more" if len(names) > MOST_SHOWN else ""
         what = f"left out of all sums, since {why}: {', '.join(names[:MOST_SHOWN])}{more}"
         sites, rows = cohort.class_floors
