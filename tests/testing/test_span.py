@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,13 @@ import pytest
 import fedgeom
 from fedgeom.arrays import Floats
 from fedgeom.data.sites import SiteData
-from fedgeom.errors import InputError
+from fedgeom.errors import FedgeomError, InputError
 from fedgeom.federation.policy import StrictPolicy
 from fedgeom.methods.ridge.features import Binned, LinearFeatures
 from fedgeom.preparation.one_hot import OneHot
 from fedgeom.preparation.pca import PCA
-from fedgeom.preparation.scale import Scale
+from fedgeom.preparation.scale import Clip, Scale
+from fedgeom.preparation.select_variable import SelectVariable
 from fedgeom.testing.span import RowTerms, SmallGroup, row_terms, small_groups
 
 POLICY = StrictPolicy()
@@ -111,7 +113,7 @@ ROW = ("s1", 7)
         pytest.param(fedgeom.Ridge(), id="ridge"),
         pytest.param(fedgeom.Ridge(prepare=[Scale(), PCA(2)]), id="ridge, scaled, components"),
         pytest.param(fedgeom.Moments(**EUCLIDEAN), id="moments"),
-        pytest.param(fedgeom.Moments(prepare=[Scale(max_value=10)], **EUCLIDEAN), id="moments, scaled"),
+        pytest.param(fedgeom.Moments(prepare=[Scale()], **EUCLIDEAN), id="moments, scaled"),
     ],
 )
 def test_sums_over_tables_with_nothing_rare_rest_on_many_rows(method: Any) -> None:
@@ -245,11 +247,29 @@ def test_h3_class_and_category() -> None:
     assert_none(groups_of(fedgeom.Moments(prepare=[OneHot()], **EUCLIDEAN), with_words(codes)))
 
 
-@finding("M4: a number that is moved to the limit, and its sum before")
+@pytest.mark.parametrize(
+    ("step", "words"),
+    [(Scale(max_value=3), "max_value = 3 moves"), (SelectVariable(2, flavor="seurat-v3"), "both as they are and")],
+)
+def test_m4_numbers_are_not_summed_both_as_they_are_and_clipped(step: Any, words: str) -> None:
+    sites = [replace(site, table=np.round(np.abs(site.X))) for site in tables(outlier)]
+    with pytest.raises(FedgeomError, match=words):
+        fedgeom.run(fedgeom.Ridge(prepare=[step]), sites, policy=POLICY)
+    assert not fedgeom.run(fedgeom.Ridge(prepare=[step]), sites).lost  # where no policy has floors
+
+
 @pytest.mark.parametrize("method", [fedgeom.Ridge, fedgeom.Moments])
-def test_m4_clipped_cell(method: Any) -> None:
+def test_m4_limits_in_the_terms_come_before_all_sums(method: Any) -> None:
     more = EUCLIDEAN if method is fedgeom.Moments else {}
-    assert_none(groups_of(method(prepare=[Scale(max_value=3)], **more), tables(outlier)))
+    assert_none(groups_of(method(prepare=[Clip(ranges={"x2": [-3, 3]}), Scale()], **more), tables(outlier)))
+
+
+def test_m4_a_column_that_limits_make_nearly_constant_is_left_out() -> None:
+    def far(at: int, X: Floats, y: Any) -> tuple[Floats, Any]:
+        return np.column_stack([X, np.where((at == 1) & (np.arange(len(X)) == 7), 0.5, 5 + X[:, 0])]), y
+
+    method = fedgeom.Ridge(prepare=[Clip(ranges={"x3": [0, 1]}), Scale()])
+    assert_none(groups_of(method, tables(far)))
 
 
 def test_n1_bins_of_medians() -> None:
