@@ -19,6 +19,7 @@ from fedgeom.federation.disclosure import (
     Judgement,
     count_looks,
     judge,
+    merge_bins,
 )
 
 FLOORS = (3, 10)
@@ -202,3 +203,42 @@ def test_of_words_of_which_one_is_left_out_another_goes_as_well() -> None:
     assert alone[2] == FEW_IN_CLASS
     assert alone[1] == KEPT
     assert whole == [KEPT, COMPLEMENT, FEW_IN_CLASS]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_bins_join_neighbours_until_no_cell_is_small(seed: int) -> None:
+    """By hand: the rows of each merged cell, of each kind, are none or enough, at enough sites."""
+    rng = np.random.default_rng(seed)
+    bins = 5
+    groups = [[2, 0], [1, 3], [3, 2], [4]]
+    rows = rng.multivariate_normal(np.zeros(5), 0.5 + 0.5 * np.eye(5), 900)
+    cuts = np.quantile(rows, np.arange(1, bins) / bins)
+    binned = np.searchsorted(cuts, rows)
+    kind = rng.integers(0, 3, 900)
+    site = rng.integers(0, 5, 900)
+    counts = np.zeros((2, 3, len(groups), bins**2), np.int64)
+    for at, members in enumerate(groups):
+        cell = binned[:, members] @ [bins, 1][-len(members) :]
+        for one in range(5):
+            own = np.zeros((3, bins**2), np.int64)
+            np.add.at(own, (kind[site == one], cell[site == one]), 1)
+            counts[0, :, at] += np.minimum(own, FLOORS[1])
+            counts[1, :, at] += own > 0
+    stands = merge_bins(counts, groups, 5, bins, FLOORS)
+    assert (np.diff(stands, axis=1) >= 0).all()  # neighbours alone
+    assert (stands[:, 0] == 0).all()
+    assert 5 < sum(len(set(one)) for one in stands.tolist()) < 25
+    merged = np.take_along_axis(stands[None], binned[:, :, None], 2)[:, :, 0]
+    for members in groups:
+        cells = np.column_stack([merged[:, members], kind])
+        for cell in np.unique(cells, axis=0):
+            inside = (cells == cell).all(axis=1)
+            assert inside.sum() >= FLOORS[1]
+            assert len(set(site[inside])) >= FLOORS[0]
+
+
+def test_bins_with_enough_rows_stay_as_they_are() -> None:
+    counts = np.full((2, 1, 1, 9), 50)
+    np.testing.assert_array_equal(merge_bins(counts, [[1, 0]], 2, 3, FLOORS), [[0, 1, 2], [0, 1, 2]])
+    counts[:, :, :, 4] = 0  # an empty cell is no harm
+    np.testing.assert_array_equal(merge_bins(counts, [[1, 0]], 2, 3, FLOORS), [[0, 1, 2], [0, 1, 2]])

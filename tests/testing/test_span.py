@@ -232,10 +232,20 @@ def test_h1_rare_class(method: Any) -> None:
     assert_none(groups_of(method, tables(rare_class)))
 
 
-@finding("H2: cells of bins have no floor")
-def test_h2_binned_cells() -> None:
-    method = fedgeom.Ridge(features=(LinearFeatures(), Binned(n_bins=4, group_size=2)))
-    assert_none(groups_of(method, tables(rows=80, columns=2)))
+@pytest.mark.parametrize("alpha", ["gcv", "folds"])
+@pytest.mark.parametrize("binned", [Binned(n_bins=4, group_size=2), Binned(n_bins=16, group_size=1)])
+def test_h2_binned_cells(binned: Binned, alpha: Any) -> None:
+    """Cells of bins, and those of bins and classes, in each fold: of columns in one group."""
+    method = fedgeom.Ridge(features=(LinearFeatures(), binned), alpha=alpha)
+    found = tables(rows=80, columns=binned.group_size)
+    assert_none(groups_of(method, found))
+    run = fedgeom.run(method, found, policy=POLICY)
+    assert any("bins of columns joined a neighbour" in str(warning) for warning in run.warnings)
+
+
+def test_h2_two_kinds_of_bins_are_refused() -> None:
+    with pytest.raises(FedgeomError, match='"binned" twice'):
+        fedgeom.run(fedgeom.Ridge(features=(Binned(n_bins=4), Binned(n_bins=5))), tables(), policy=POLICY)
 
 
 def test_h3_class_and_category() -> None:

@@ -362,6 +362,51 @@ def judge(
     return Judgement(why, layout.columns)
 
 
+def merge_bins(
+    counts: Ints, groups: Sequence[Sequence[int]], columns: int, bins: int, floors: tuple[int, int]
+) -> Ints:
+    """Return which bin stands for each bin of a column, (columns, bins): the first of those that were merged.
+
+    Groups of columns have a cell for each product of their bins. Bins join a neighbour, in all groups of their column,
+    until each cell is empty or has enough rows and sites of each kind of rows that are summed by themselves. Where a
+    cell is left out instead, all others together would show it.
+
+    counts (2, kinds of rows, groups, cells): rows, each site's at most the floor, and sites; groups: the columns of
+    each, the first one's bins being the farthest apart in the cells.
+    """
+    least_sites, least_rows = floors
+    stands = np.tile(np.arange(bins), (columns, 1))
+    for at, members in enumerate(groups):
+        shape = (2, -1, *(bins,) * len(members))
+        whole = counts[:, :, at, : bins ** len(members)].reshape(shape)
+        while True:
+            rows, sites = _joined(whole, [np.unique(stands[column]) for column in members])
+            few = ((rows > 0) & ((rows < least_rows) | (sites < least_sites))).any(axis=0)
+            if not few.any() or few.size == 1:
+                break
+            # Along the column that is still cut into most bins, the bin of the first small cell joins the smaller side.
+            axis = int(np.argmax(few.shape))
+            place = int(np.argwhere(few)[0][axis])
+            along = rows.sum(axis=tuple(one for one in range(rows.ndim) if one != axis + 1))
+            sides = [one for one in (place - 1, place + 1) if 0 <= one < len(along)]
+            lower = min(place, min(sides, key=lambda one: int(along[one])))
+            first, second = np.unique(stands[members[axis]])[lower : lower + 2]
+            stands[members[axis]][stands[members[axis]] == second] = first
+    return stands
+
+
+def _joined(whole: Ints, first: Sequence[Ints]) -> tuple[Ints, Ints]:
+    """Return rows and sites of cells whose bins were merged; ``first`` has, for each axis, the first bin of each.
+
+    At how many sites a merged cell has rows is not known; at no fewer than any of its parts.
+    """
+    rows, sites = whole
+    for axis, starts in enumerate(first, start=1):
+        rows = np.add.reduceat(rows, starts, axis=axis)
+        sites = np.maximum.reduceat(sites, starts, axis=axis)
+    return rows, sites
+
+
 def _hide_complement(why: npt.NDArray[np.uint8], hiding: Sequence[Bools], fails: Sequence[Bools]) -> None:
     """Leave out one more column of the same words, in place, where one is left out: the others' sum would be its own.
 
