@@ -20,11 +20,11 @@ from fedgeom.federation.model import Model
 from fedgeom.federation.plain import Keep, Plain, conduct_plain
 from fedgeom.federation.plan import Plan, Shape
 from fedgeom.federation.policy import Policy
-from fedgeom.federation.privacy import check_private
+from fedgeom.federation.privacy import check_private, privacy_of
 from fedgeom.federation.results import RunWarning
 from fedgeom.federation.settings import Documentation, Settings, is_called_now
 from fedgeom.federation.site import Site
-from fedgeom.federation.steps import Step, check_order, read_steps
+from fedgeom.federation.steps import FLOORS, Step, check_order, read_steps
 from fedgeom.registry import Registry, did_you_mean
 
 
@@ -81,6 +81,12 @@ class Method(Settings):
     matches_names: ClassVar[bool] = False
     """Whether the method can find out which of the sites' own names mean the same; its setting ``names`` says so."""
 
+    column_floors: ClassVar[bool] = False
+    """Whether columns that few rows or sites set apart are left out, where policies have floors, although no rows are
+    prepared: for methods that sum products of columns. Where rows are prepared they always are."""
+    sums_by_class: ClassVar[bool] = False
+    """Whether columns are summed for each class, so that they have floors in each."""
+
     holdout: HoldoutOrShare = None
     """The share of its rows that each site keeps aside, class by class, and on which the sites then test the model:
     0.25, or Holdout(0.25, grouped=True). None: no rows are kept aside."""
@@ -117,6 +123,23 @@ class Method(Settings):
         """The steps of preparation, as objects."""
         found: tuple[Step, ...] = self.prepare or ()  # type: ignore[assignment]
         return found
+
+    @property
+    def planned_steps(self) -> tuple[Step, ...]:
+        """The steps of preparation, with that which leaves out columns that too few rows or sites set apart.
+
+        It stands before the first step that sums numbers of columns. With privacy there is none: noise hides the few.
+        """
+        own = self.preparing
+        if privacy_of(self) is not None or not (own or self.column_floors):
+            return own
+        if any(step.name == FLOORS for step in own):
+            return own
+        first = next((at for at, step in enumerate(own) if step.sums()), len(own))
+        gaps = any(bool(getattr(step, "add_indicator", False)) for step in own)
+        shape = getattr(self, "shape", None) or getattr(getattr(self, "network", None), "shape", None)
+        settings = {"by_class": self.sums_by_class, "gaps": gaps, "blank": bool(shape)}
+        return (*own[:first], Step.read({"name": FLOORS, **settings}, "prepare"), *own[first:])
 
     def smallest_sum(self, sites: int) -> int:
         """Return over how few of so many sites a secure sum of a run may go, if no site is lost: here over all.

@@ -334,6 +334,10 @@ class Fitting:
     """Whether steps are learnt by bounded sums, for a run with privacy (`Step.bounded`)."""
     noise: Callable[..., SumNoise] | None = None
     """The noise in them; None in the plain run."""
+    classes: tuple[str, ...] = ()
+    """The classes, where they are agreed on before."""
+    key: bytes = b""
+    """What sites alone know (`FitContext.key`)."""
 
     def __post_init__(self) -> None:
         self._ways: tuple[FittedBySums, ...] = learnings(self.steps, private=self.private)
@@ -345,7 +349,7 @@ class Fitting:
         return self._settled
 
     def _walk(self) -> tuple[int, FitContext]:
-        ground = FitContext(self.raw, self.seed, self.floors, self.sites, self.noise)
+        ground = FitContext(self.raw, self.seed, self.floors, self.sites, self.noise, self.classes, self.key)
         for at, (step, way) in enumerate(zip(self.steps, self._ways, strict=True)):
             if at == len(self.fits):
                 self.fits.append(StepFit())
@@ -401,11 +405,28 @@ class Fitting:
         self.fits[at].taken += 1
         self._settled = None
 
-    def finished(self) -> Preparation:
-        """Return the preparation, once all sums were taken."""
+    def with_idle(self) -> Preparation:
+        """Return the preparation, once all sums were taken, with steps that change nothing: as sums kept rows."""
         if self.next() is not None:
             raise ProtocolError("the rows are not prepared yet")
         return Preparation(self.steps, tuple(self.fits), self.raw, self.fill)
+
+    def finished(self) -> Preparation:
+        """Return the preparation, once all sums were taken."""
+        self.with_idle()
+        working = [(step, fit) for step, fit in zip(self.steps, self.fits, strict=True) if not step.idle(fit)]
+        return Preparation(
+            tuple(step for step, _ in working), tuple(fit for _, fit in working), self.raw, self.fill
+        )
+
+    def left_out(self) -> dict[str, list[str]]:
+        """Return the columns that steps left out and that a run should name, by why."""
+        found: dict[str, list[str]] = {}
+        made = Preparation(self.steps, tuple(self.fits), self.raw, self.fill)
+        for step, ground, fit in zip(made.steps, made.grounds, made.fits, strict=False):
+            for why, names in step.left_out(ground, fit).items():
+                found.setdefault(why, []).extend(names)
+        return found
 
 
 def planned_sums(steps: Sequence[Step], *, private: bool) -> list[SumKind]:
@@ -561,22 +582,37 @@ def own_counts(agreed: AgreedColumns, own: SiteColumns, rows: int) -> Ints:
     return np.array(found, np.int64)
 
 
-def joint_columns(agreed: AgreedColumns, sites: Ints, rows: Ints, floors: tuple[int, int]) -> Columns:
+def joint_columns(
+    agreed: AgreedColumns, sites: Ints, rows: Ints, floors: tuple[int, int], *, hidden: bool = False
+) -> Columns:
     """Return the columns with the categories that enough sites and rows have; the others are put together.
 
-    sites, rows (pairs,): at how many sites, and in how many rows, each of `AgreedColumns.pairs` occurs.
+    sites, rows (pairs,): at how many sites, and in how many rows, each of `AgreedColumns.pairs` occurs. ``hidden``:
+    where the others are too few, the rarest words join them until they are not, or the column goes; otherwise the
+    others' rows are those without any of the words, and all words together show them.
     """
     kept: dict[int, list[str]] = {at: [] for at in agreed.words}
     rare: Counter[int] = Counter()
+    widest: Counter[int] = Counter()
+    counted: dict[tuple[int, str], tuple[int, int]] = {}
     for (at, word), n_sites, n_rows in zip(agreed.pairs(), sites.tolist(), rows.tolist(), strict=True):
+        counted[at, word] = n_rows, n_sites
         if word != UNNAMED and n_sites >= floors[0] and n_rows >= floors[1]:
             kept[at].append(word)
         else:
             rare[at] += n_rows
+            widest[at] = max(widest[at], n_sites)
+    for at, words in kept.items():
+        # A few rows without any of the words would be all rows less those with one: the rarest word joins them.
+        while hidden and words and rare[at] and (rare[at] < floors[1] or widest[at] < floors[0]):
+            least = min(words, key=lambda word: counted[at, word])
+            words.remove(least)
+            rare[at] += counted[at, least][0]
+            widest[at] = max(widest[at], counted[at, least][1])
     together = tuple(at for at in agreed.words if rare[at] >= max(floors[1], 1))
     categories = {at: tuple(words) for at, words in kept.items()}
     whole = Columns(width=agreed.width, names=agreed.names, categories=categories, together=together)
-    useless = {at for at, words in categories.items() if not words and at not in together}
+    useless = {at for at, words in categories.items() if not words and (hidden or at not in together)}
     return (
         whole.kept(np.array([at for at in range(whole.width) if at not in useless], np.intp)) if useless else whole
     )
@@ -614,17 +650,20 @@ def fit_plain(
     *,
     private: bool = False,
     watch: Callable[[Fitting], None] = lambda fitting: None,
+    classes: tuple[str, ...] = (),
 ) -> Preparation:
     """Return the preparation that a run over these sites would come to; ``private``: with bounds, but without noise.
 
-    ``watch`` is called before each sum.
+    ``watch`` is called before each sum; ``classes`` are those that the sites agreed on before.
     """
     told = {site.name: own_columns(site, steps, 0, private=private) for site in sites}
     agreed = agree(told, union=uses_union(steps))
     counts = np.array([own_counts(agreed, told[site.name], len(site)) for site in sites])
-    raw = joint_columns(agreed, (counts > 0).sum(axis=0), counts.sum(axis=0), category_floors(steps, floors))
+    there = (counts > 0).sum(axis=0)
+    hidden = floors != (1, 1)
+    raw = joint_columns(agreed, there, counts.sum(axis=0), category_floors(steps, floors), hidden=hidden)
     raw = with_given_words(raw, steps)
-    fitting = Fitting(tuple(steps), raw, seed, floors, len(sites), [], uses_union(steps), private)
+    fitting = Fitting(tuple(steps), raw, seed, floors, len(sites), [], uses_union(steps), private, None, classes)
     scratch: list[dict[object, object]] = [{} for _ in sites]
     while fitting.next() is not None:
         watch(fitting)

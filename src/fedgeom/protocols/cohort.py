@@ -27,7 +27,7 @@ from fedgeom.protocols.fixed_point import RING, from_fixed
 from fedgeom.protocols.join.coordinator import Joined, invite
 from fedgeom.protocols.join.messages import class_floors
 from fedgeom.protocols.noise import sum_noise
-from fedgeom.protocols.preparation import prepare
+from fedgeom.protocols.preparation import names_step, prepare
 from fedgeom.protocols.row_sums import MaskedRowSums, row_sums
 from fedgeom.protocols.secure_sum.coordinator import Collected, SumRequest, Total, collect, request_sum, unmask
 from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult, blank_result
@@ -78,8 +78,12 @@ def join(sites: Coordinator, method: Method) -> Cohort:
     cohort = Cohort(joined, [question.kind for question in planned], min_sites, method)
     if method.holdout is not None:
         sites.last_step = partial(evaluate, cohort, by_group(method))
-    if method.preparing:
-        cohort.preparation = sites.preparation = prepare(cohort, method.preparing)
+    steps = method.planned_steps
+    if method.preparing or (steps and cohort.class_floors != (1, 1)):
+        names = names_step(method)
+        if names is not None:  # rows of classes that are too rare are in no sum, those of preparation included
+            names.conduct(cohort)
+        cohort.preparation = sites.preparation = prepare(cohort, steps, prepares=bool(method.preparing))
     return cohort
 
 
@@ -115,6 +119,11 @@ class Cohort:
         self._walk: Iterator[tuple[int, Sum]] = iter(())
         self.preparation: Preparation | None = None
         """How the sites prepared their rows; None where they are taken as they are."""
+
+    @property
+    def planned(self) -> tuple[str, ...]:
+        """The kinds of all sums that are planned, in order."""
+        return tuple(self._planned)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -8,11 +8,13 @@ on top where a plan states it. Take times as orders of magnitude.
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from fedgeom.crypto.keys import SEAL_BYTES
 from fedgeom.crypto.neighbours import COMPLETE_UP_TO, degree
@@ -49,7 +51,7 @@ from fedgeom.protocols.join.messages import (
     SealedShares,
     Share,
 )
-from fedgeom.protocols.preparation import rehearse
+from fedgeom.protocols.preparation import names_step, rehearse
 from fedgeom.protocols.secure_sum.messages import (
     Confirm,
     Confirmation,
@@ -519,9 +521,10 @@ def shape_of(method: Method, sites: Sequence[SiteData], policy: Policy | None = 
     raw = sites[0].shape[1]
     rehearsed = None
     tables = [part_rows(site, method, seed, rules)[0] for site in sites]
-    if method.preparing:
-        private = privacy_of(method) is not None
-        rehearsed, fitted = rehearse(method.preparing, tables, seed, rules, private=private)
+    private = privacy_of(method) is not None
+    if method.preparing or (method.planned_steps and rules.class_floors != (1, 1)):
+        classes, summed = _not_rare(method, tables, rules) if not private else ((), tables)
+        rehearsed, fitted = rehearse(method.planned_steps, summed, seed, rules, private=private, classes=classes)
         tables = [fitted.transform(site) for site in tables]
     in_order = sorted(sites, key=lambda one: one.name)
     return Shape(
@@ -537,6 +540,24 @@ def shape_of(method: Method, sites: Sequence[SiteData], policy: Policy | None = 
         raw_columns=raw,
         preparation=rehearsed,
     )
+
+
+def _not_rare(
+    method: Method, sites: Sequence[SiteData], policy: Policy
+) -> tuple[tuple[str, ...], Sequence[SiteData]]:
+    """Return the classes that enough sites and rows have, where names are agreed on, and the sites' rows of these."""
+    if names_step(method) is None or policy.class_floors == (1, 1):
+        return (), sites
+    rows = Counter[str]()
+    there = Counter[str]()
+    for site in sites:
+        counts = Counter(site.y.astype(str).tolist())
+        rows.update(counts)
+        there.update(set(counts))
+    least_sites, least_rows = policy.class_floors
+    wanted = method_classes(method, sites)
+    kept = tuple(name for name in wanted if there[name] >= least_sites and rows[name] >= least_rows)
+    return kept, [site.take(np.isin(site.y.astype(str), kept)) for site in sites]
 
 
 def shape_like(

@@ -18,7 +18,15 @@ from fedgeom.errors import ContractError, ProtocolError
 from fedgeom.federation.holdout import Parts, by_group, part_rows
 from fedgeom.federation.messages import Message, Question
 from fedgeom.federation.model import Model
-from fedgeom.federation.plan import ANY_SHAPE, Ask, Plan, Shape, Sum, only_steps
+from fedgeom.federation.plan import (
+    ANY_SHAPE,
+    Ask,
+    Plan,
+    Shape,
+    Sum,
+    after_names,
+    only_steps,
+)
 from fedgeom.federation.preparation import Preparation
 from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.site import Memory, Part, Site
@@ -28,7 +36,14 @@ from fedgeom.protocols.join.messages import DrawRing, Hello, Share
 from fedgeom.protocols.join.site import JoinMemory, JoinPart, RingDraw, RingMemory
 from fedgeom.protocols.model_delivery import DeliveredModel, DeliveryMemory
 from fedgeom.protocols.noise import NoiseMemory, NoisePart
-from fedgeom.protocols.preparation import PreparationMemory, PreparationPart, PrepareTables, check_no_text
+from fedgeom.protocols.preparation import (
+    FloorColumns,
+    PreparationMemory,
+    PreparationPart,
+    PrepareTables,
+    check_no_text,
+    names_step,
+)
 from fedgeom.protocols.secure_sum.messages import (
     Confirm,
     MaskedVector,
@@ -117,11 +132,25 @@ class SummingSite(Site[Mem]):
     @classmethod
     def whole_plan(cls, settings: Any, shape: Shape) -> Plan:
         """Yield a run's steps after joining: preparation, the method's own plan, the test on held-out rows."""
-        if settings.preparing:
-            yield PrepareTables(settings.preparing)
-        classes = yield from settings.plan(shape)
+        classes = yield from cls._prepared_plan(settings, shape)
         if settings.holdout is not None:
             yield EvaluateModel(shape.n_classes if classes is None else classes, grouped=by_group(settings))
+
+    @classmethod
+    def _prepared_plan(cls, settings: Any, shape: Shape) -> Plan:
+        """Yield preparation and the method's own plan; where rows are prepared, names are agreed on before."""
+        steps = settings.planned_steps
+        if not steps:
+            return (yield from settings.plan(shape))
+        private = privacy_of(settings) is not None
+        agreed = None
+        names = names_step(settings)
+        if names is not None:
+            agreed = yield names
+        yield PrepareTables(steps) if settings.preparing else FloorColumns(steps)
+        if names is None:
+            return (yield from settings.plan(shape))
+        return (yield from after_names(settings.plan(shape), shape, private, agreed))
 
     @classmethod
     def all_sums(cls, settings: Any) -> tuple[type[SumQuestion], ...]:
@@ -285,8 +314,8 @@ class SummingSite(Site[Mem]):
 
     def _check_prepared(self, question: Question) -> None:
         """Refuse a question of the method before the rows are prepared, where the terms prepare them."""
-        early = isinstance(question, OWN_RULES) or question.kind.startswith("prepare.")
-        if not early and self.settings.preparing and not self.preparing.memory.done:
+        early = isinstance(question, OWN_RULES) or question.kind.startswith(("prepare.", "names."))
+        if not early and self.preparing.wanted and not self.preparing.memory.done:
             raise ProtocolError(f"{question.kind!r} is asked before the rows are prepared")
 
     def _take_once(self, question: Question) -> None:

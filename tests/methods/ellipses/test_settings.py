@@ -26,8 +26,13 @@ def test_what_is_asked_follows_from_the_settings() -> None:
         method = fedgeom.Ellipses(**settings)
         return [question.kind for question in method.site.all_sums(method)]
 
-    assert kinds() == ["ellipses.scales", "ellipses.classes", "ellipses.sum"]
-    assert kinds(n_classes=3, scale="none") == ["ellipses.sum"]
-    assert kinds(n_classes=3, space="ball") == ["ellipses.sum"]
-    assert kinds(n_classes=3, depth="mixed") == ["ellipses.scales", "ellipses.sum", "ellipses.covers"]
-    assert kinds(names="shared") == ["names.count", "ellipses.scales", "ellipses.sum"]
+    assert kinds() == ["prepare.floors", "ellipses.scales", "ellipses.classes", "ellipses.sum"]
+    assert kinds(n_classes=3, scale="none") == ["prepare.floors", "ellipses.sum"]
+    assert kinds(n_classes=3, space="ball") == ["prepare.floors", "ellipses.sum"]
+    assert kinds(n_classes=3, depth="mixed") == [
+        "prepare.floors",
+        "ellipses.scales",
+        "ellipses.sum",
+        "ellipses.covers",
+    ]
+    assert kinds(names="shared") == ["names.count", "prepare.floors", "ellipses.scales", "ellipses.sum"]

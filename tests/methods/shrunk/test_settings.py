@@ -13,6 +13,7 @@ from fedgeom.methods.iterative.setup import SumTrainingColumns
 from fedgeom.methods.shrunk.settings import RIDGES, STRENGTHS
 from fedgeom.methods.shrunk.site import ShrunkSite, SumRankingEvidence, SumTerms
 from fedgeom.protocols.names import CountNames
+from fedgeom.protocols.preparation import SumFloors
 
 
 @pytest.mark.parametrize(
@@ -58,4 +59,4 @@ def test_a_hundred_columns_and_four_million_numbers_are_the_most() -> None:
 @pytest.mark.parametrize(("scale", "first"), [("joint", (SumTrainingColumns,)), ("site", ()), ("none", ())])
 def test_the_planned_sums_follow_from_the_settings(scale: Any, first: tuple[type[Any], ...]) -> None:
     planned = ShrunkSite.all_sums(Shrunk(n_rounds=2, scale=scale))
-    assert tuple(planned) == (CountNames, *first, SumTerms, SumTerms, SumRankingEvidence)
+    assert tuple(planned) == (CountNames, SumFloors, *first, SumTerms, SumTerms, SumRankingEvidence)

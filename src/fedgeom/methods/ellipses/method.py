@@ -68,6 +68,8 @@ class Ellipses(EllipseSettings, Method):
     name: ClassVar[str] = "ellipses"
     site: ClassVar[type[Site[Any]]] = EllipseSite
     model_type: ClassVar[type[Model]] = EllipseModel
+    column_floors: ClassVar[bool] = True
+    sums_by_class: ClassVar[bool] = True
     matches_names: ClassVar[bool] = True
 
     @property

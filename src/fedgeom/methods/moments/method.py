@@ -41,6 +41,8 @@ class Moments(MomentsSettings, Method):
     name: ClassVar[str] = "moments"
     site: ClassVar[type[Site[Any]]] = MomentsSite
     model_type: ClassVar[type[Model]] = MomentsModel
+    column_floors: ClassVar[bool] = True
+    sums_by_class: ClassVar[bool] = True
 
     @classmethod
     def suggested(cls, sites: Sequence[SiteData]) -> dict[str, Any]:

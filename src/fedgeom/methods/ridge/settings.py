@@ -9,7 +9,7 @@ from fedgeom.errors import InputError
 from fedgeom.federation.privacy import PrivacyOrTable
 from fedgeom.federation.settings import POSITIVE, Between, ClassNames, Settings
 from fedgeom.methods.ridge.core import cuts
-from fedgeom.methods.ridge.features import FeatureMap, LinearFeatures, total_width
+from fedgeom.methods.ridge.features import Binned, FeatureMap, LinearFeatures, total_width
 from fedgeom.methods.ridge.image_features import Conv
 
 MOST_CLASSES = 1000
@@ -103,6 +103,17 @@ class RidgeSettings(Settings):
     def conv(self) -> Conv | None:
         """The map whose filters are learnt, where there is one."""
         return next((one for one in self.maps if isinstance(one, Conv)), None)
+
+    @property
+    def binned(self) -> Binned | None:
+        """The map whose cells of bins have floors, where there is one."""
+        return next((one for one in self.maps if isinstance(one, Binned)), None)
+
+    def against_floors(self) -> str:
+        """Return that bins of two kinds cut the same columns into pieces that nobody counts."""
+        if sum(isinstance(one, Binned) for one in self.maps) < 2:
+            return ""
+        return 'features has "binned" twice, and where bins of both overlap may be single rows: take one of them'
 
     @property
     def rounds(self) -> int:

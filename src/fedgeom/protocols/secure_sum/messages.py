@@ -90,6 +90,9 @@ class SumQuestion(Question, kind="sum.question", answer=MaskedVector):
     decides_floors: ClassVar[bool] = False
     """Whether it only counts sites and rows, to find what too few of them have to be summed: such counts may be
     small, since nothing else is summed of what they find too rare."""
+    rounded: ClassVar[bool] = False
+    """Whether, where policies have floors, sites add counts of groups of rows or in multiples of ``min_rows``, so that
+    no row counts by itself."""
     ticket: Ticket = Ticket()
 
     @property
