@@ -90,6 +90,9 @@ class SumQuestion(Question, kind="sum.question", answer=MaskedVector):
     decides_floors: ClassVar[bool] = False
     """Whether it only counts sites and rows, to find what too few of them have to be summed: such counts may be
     small, since nothing else is summed of what they find too rare."""
+    over_rows: ClassVar[bool] = True
+    """Whether each number is a sum over rows, so that it must not rest on few of them. Parameters that a site trains
+    are none: each depends on all rows at once."""
     ticket: Ticket = Ticket()
 
     @property
