@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,13 +15,15 @@ import fedgeom
 from fedgeom.arrays import Floats
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import FedgeomError, InputError
-from fedgeom.federation.policy import StrictPolicy
+from fedgeom.federation.policy import Policy, StrictPolicy
 from fedgeom.methods.ridge.features import Binned, LinearFeatures
 from fedgeom.preparation.one_hot import OneHot
 from fedgeom.preparation.pca import PCA
 from fedgeom.preparation.scale import Clip, Scale
 from fedgeom.preparation.select_variable import SelectVariable
-from fedgeom.testing.span import RowTerms, SmallGroup, row_terms, small_groups
+from fedgeom.testing.few import OPEN, no_sum_rests_on_few, odd_updates
+from fedgeom.testing.rehearsal import CheckContext
+from fedgeom.testing.span import RowTerms, SmallGroup, row_terms, small_groups, updated_terms
 
 POLICY = StrictPolicy()
 Change = Callable[[int, Floats, Any], tuple[Floats, Any]]
@@ -201,7 +205,13 @@ def test_c1_one_gap(method: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "method", [fedgeom.Ridge(), fedgeom.Moments(**EUCLIDEAN), fedgeom.Ridge(prepare=[Scale()])]
+    "method",
+    [
+        fedgeom.Ridge(),
+        fedgeom.Moments(**EUCLIDEAN),
+        fedgeom.Ridge(prepare=[Scale()]),
+        pytest.param(fedgeom.FedAvg(n_rounds=2, epochs=1), id="N7: columns of training"),
+    ],
 )
 def test_c1_one_flag(method: Any) -> None:
     assert_none(groups_of(method, tables(one_flag)))
@@ -350,3 +360,68 @@ def test_n5_two_flags_in_a_class() -> None:
         return np.column_stack([X, flag, other]), y
 
     assert_none(groups_of(fedgeom.Moments(**EUCLIDEAN), tables(flags)))
+
+
+@finding("N6: cells of two steps towards the anchors differ by the rows that changed cells")
+def test_n6_anchors() -> None:
+    assert_none(groups_of(fedgeom.XCLP(graph="anchors", n_anchors=6, n_rounds=2), tables(columns=2)))
+
+
+def test_n8_an_update_in_which_one_row_has_a_1_is_refused() -> None:
+    sites, changes = odd_updates()["an update with one 1"]
+    with pytest.raises(InputError, match=r"in column 3 too few changed rows .* gather more changes first"):
+        updated_terms(fedgeom.Ridge(), sites, changes, POLICY)
+
+
+def test_a_run_and_its_updates_together_show_no_few_rows() -> None:
+    sites, changes = odd_updates()["updates"]
+    found = updated_terms(fedgeom.Ridge(), sites, changes, POLICY, without=["ridge.calibration"])
+    assert {name.partition(" of ")[2] for name in found.numbers} == {"", "update 1", "update 2"}
+    assert len(found.rows) == sum(map(len, sites)) + 4 * 18
+    assert_none(small_groups(found, [], POLICY.min_rows, POLICY.min_sites))
+
+
+def test_rows_that_an_update_of_few_adds_are_found() -> None:
+    sites, changes = odd_updates()["an update with one 1"]
+    found = updated_terms(fedgeom.Ridge(), sites, changes, Policy(), without=["ridge.calibration"])
+    groups = small_groups(found, [], POLICY.min_rows, POLICY.min_sites)
+    assert (("site-2", 40 + 7),) in [group.rows for group in groups]
+
+
+@finding("N9: of the only row that is called wrongly, the score")
+def test_n9_calibration() -> None:
+    def one_wrong(at: int, X: Floats, y: Any) -> tuple[Floats, Any]:
+        X[:, 0] += 6.0 * (y == "b")
+        X[7, 0] -= 6.0 * (at == 1)
+        return X, y
+
+    assert_none(groups_of(fedgeom.Ridge(), tables(one_wrong)))
+
+
+def test_n10_one_negative_number() -> None:
+    def one_negative(at: int, X: Floats, y: Any) -> tuple[Floats, Any]:
+        X[:, 2] = np.abs(X[:, 2]) + 0.01
+        X[7, 2] *= -1 if at == 1 else 1
+        return X, y
+
+    assert_none(groups_of(fedgeom.Ridge(prepare=[Scale()]), tables(one_negative)))
+
+
+def test_what_the_check_leaves_out_is_a_finding_that_is_marked_here() -> None:
+    marked = re.findall(r'^@finding\("([A-Z0-9]+):', Path(__file__).read_text(encoding="utf-8"), re.MULTILINE)
+    assert {one.name for one in OPEN} <= set(marked)
+
+
+@pytest.mark.parametrize(
+    ("method", "words"),
+    [
+        (fedgeom.FedAvg(n_rounds=2, epochs=1), "'train.masked' is no sum over rows"),
+        (fedgeom.Ellipses(), "sums of 'ellipses.sum' are left out (by nature: "),
+        (fedgeom.PTopoFL(n_rounds=2, epochs=1, n_points=12), "'nothing rare' is refused: site-1: the policy of"),
+        (fedgeom.Moments(), "sums of 'prepare.bins' are left out (open finding N1: "),
+    ],
+)
+def test_what_the_check_does_not_judge_is_said(method: Any, words: str) -> None:
+    found = no_sum_rests_on_few(CheckContext(method))
+    assert found == 8
+    assert words in found.reason

@@ -148,6 +148,14 @@ class Method(Settings):
         """
         return sites
 
+    def sums_of_few(self) -> Mapping[str, str]:
+        """Return the sums that rest on few rows or sites by the method's nature: their kinds, and what they show.
+
+        `fedgeom.testing.check_method` leaves these out where it looks for sums that rest on few, and says so. What is
+        named here belongs on the method's page, and into ``answer_reveals`` of the question.
+        """
+        return {}
+
     def sum_sites(self, names: Sequence[str], seed: int) -> Sequence[Collection[str]] | None:
         """Return for each planned sum which sites of a cohort may be in it; None, as here: any may be in any.
 

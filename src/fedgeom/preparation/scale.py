@@ -69,6 +69,8 @@ class Scale(Step):
             for block in rows.blocks():
                 total += column_sums(block)
                 size += column_sums(abs(block))
+            # Only a unit is made of it, and Σ|x| - Σx would be twice the one negative number of a column.
+            size = np.where(size > 0, 2.0 ** np.ceil(np.log2(np.maximum(size, 2.0**-80))), 0.0)
             return to_deep(np.concatenate([[len(rows)], total, size]), sites=ground.sites)
         mean = fit.get("mean")
         unit = fit.get("unit")

@@ -77,6 +77,11 @@ class Ellipses(EllipseSettings, Method):
         """Whether one label name means one thing everywhere."""
         return self.shared
 
+    def sums_of_few(self) -> Mapping[str, str]:
+        """With own names, each site's classes have places of their own."""
+        shown = "count, mean and covariance of each class of each site, not whose"
+        return {} if self.shared else {"ellipses.sum": shown}
+
     def look_back(self, sites: Sequence[SiteData], local: Mapping[str, Mapping[str, Any]]) -> list[RunWarning]:
         """Warn where matching put one word into two classes, or two words of a site into one."""
         return [] if self.shared else mixed_words(local)

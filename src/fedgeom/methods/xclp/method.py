@@ -40,6 +40,7 @@ class XCLP(XclpSettings, Method):
     name: ClassVar[str] = "xclp"
     site: ClassVar[type[Site[Any]]] = XclpSite
     model_type: ClassVar[type[Model]] = XclpModel
+    column_floors: ClassVar[bool] = True
 
     @classmethod
     def published(cls, **changes: Any) -> XCLP:

@@ -93,6 +93,9 @@ class SumQuestion(Question, kind="sum.question", answer=MaskedVector):
     rounded: ClassVar[bool] = False
     """Whether, where policies have floors, sites add counts of groups of rows or in multiples of ``min_rows``, so that
     no row counts by itself."""
+    over_rows: ClassVar[bool] = True
+    """Whether each number is a sum over rows, so that it must not rest on few of them. Parameters that a site trains
+    are none: each depends on all rows at once."""
     ticket: Ticket = Ticket()
 
     @property
