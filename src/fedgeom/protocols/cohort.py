@@ -22,6 +22,7 @@ from fedgeom.federation.preparation import Preparation
 from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.results import RunWarning
 from fedgeom.privacy.mechanism import SumNoise
+from fedgeom.protocols.doubts import judge
 from fedgeom.protocols.evaluation import evaluate
 from fedgeom.protocols.fixed_point import RING, from_fixed
 from fedgeom.protocols.join.coordinator import Joined, invite
@@ -76,8 +77,10 @@ def join(sites: Coordinator, method: Method) -> Cohort:
         sum_sites=method.sum_sites,
     )
     cohort = Cohort(joined, [question.kind for question in planned], min_sites, method)
+    last: list[Callable[[Any], None]] = [partial(judge, cohort)] if method.asks_for_doubts else []
     if method.holdout is not None:
-        sites.last_step = partial(evaluate, cohort, by_group(method))
+        last.append(partial(evaluate, cohort, by_group(method)))
+    sites.last_step = partial(_each, last) if last else None
     steps = method.planned_steps
     if method.preparing or (steps and cohort.class_floors != (1, 1)):
         names = names_step(method)
@@ -85,6 +88,11 @@ def join(sites: Coordinator, method: Method) -> Cohort:
             names.conduct(cohort)
         cohort.preparation = sites.preparation = prepare(cohort, steps, prepares=bool(method.preparing))
     return cohort
+
+
+def _each(steps: Sequence[Callable[[Any], None]], model: Any) -> None:
+    for step in steps:
+        step(model)
 
 
 def _result(round: int, total: Total) -> SumResult:

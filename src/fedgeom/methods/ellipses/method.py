@@ -69,6 +69,7 @@ class Ellipses(EllipseSettings, Method):
     site: ClassVar[type[Site[Any]]] = EllipseSite
     model_type: ClassVar[type[Model]] = EllipseModel
     column_floors: ClassVar[bool] = True
+    doubts: ClassVar[bool] = True
     sums_by_class: ClassVar[bool] = True
     matches_names: ClassVar[bool] = True
 

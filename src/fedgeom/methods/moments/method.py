@@ -42,6 +42,7 @@ class Moments(MomentsSettings, Method):
     site: ClassVar[type[Site[Any]]] = MomentsSite
     model_type: ClassVar[type[Model]] = MomentsModel
     column_floors: ClassVar[bool] = True
+    doubts: ClassVar[bool] = True
     sums_by_class: ClassVar[bool] = True
 
     @classmethod

@@ -54,6 +54,7 @@ class Shrunk(ShrunkSettings, Method):
     site: ClassVar[type[Site[Any]]] = ShrunkSite
     model_type: ClassVar[type[Model]] = ShrunkModel
     column_floors: ClassVar[bool] = True
+    doubts: ClassVar[bool] = True
 
     def check(self, sites: Sequence[SiteData], policy: Policy, seed: int = 0) -> list[Finding]:
         """Refuse tables that do not fit together, or are too wide."""

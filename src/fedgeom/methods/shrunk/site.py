@@ -91,7 +91,7 @@ class ShrunkMemory(SecureMemory, kw_only=True):
     model: Array | None = None
     """((1 + columns)·outcomes,): intercepts and weights of the site's own model."""
     joint: Array | None = None
-    """The same shape: those of the joint model, where it is tested beside the site's own."""
+    """The same shape: those of the joint model, which is judged and tested beside the site's own."""
 
 
 class ShrunkSite(SummingSite[ShrunkMemory]):
@@ -187,9 +187,8 @@ class ShrunkSite(SummingSite[ShrunkMemory]):
         everybody = RankingEvidence.read_all(ask.evidence.reals(SumRankingEvidence), *size)
         w, b = own_model(method, X, told, joint, own, everybody, memory.score_spread.numpy())
         memory.model = Array.of(np.concatenate([b, w.ravel()]))  # the layout of a logistic learner
-        if self.settings.holdout is not None:
-            w, b, _ = joint_model(method, joint, everybody)
-            memory.joint = Array.of(np.concatenate([b, w.ravel()]))
+        w, b, _ = joint_model(method, joint, everybody)
+        memory.joint = Array.of(np.concatenate([b, w.ravel()]))
         return Finished()
 
     def result(self) -> dict[str, Any]:
