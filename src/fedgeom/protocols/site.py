@@ -55,7 +55,7 @@ from fedgeom.protocols.secure_sum.messages import (
     blank_result,
     hash_asked,
 )
-from fedgeom.protocols.secure_sum.rules import SumsMemory, bound_of, bounded
+from fedgeom.protocols.secure_sum.rules import SumsMemory, bound_of, bounded, draw_of, in_groups
 from fedgeom.protocols.secure_sum.site import SumPart
 
 Rows = tuple[int, int]
@@ -136,6 +136,15 @@ class SummingSite(Site[Mem]):
     @classmethod
     def whole_plan(cls, settings: Any, shape: Shape) -> Plan:
         """Yield a run's steps after joining: preparation, the method's own plan, doubts, the test on held-out rows."""
+        draw = draw_of(settings)
+        if draw is None:
+            yield from cls._plan_for_all(settings, shape)
+        else:
+            yield from in_groups(cls._plan_for_all(settings, shape), shape, privacy_of(settings) is not None, draw)
+
+    @classmethod
+    def _plan_for_all(cls, settings: Any, shape: Shape) -> Plan:
+        """Yield the steps as they are where no groups are drawn."""
         classes = yield from cls._prepared_plan(settings, shape)
         if settings.asks_for_doubts:
             yield JudgeModel()

@@ -14,8 +14,8 @@ from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
 from fedgeom.federation.messages import Array, Refusal, decode, pack, unpack
 from fedgeom.methods.moments.site import FOLDS, MomentsSite, SumClassMoments
-from fedgeom.protocols.model_delivery import TakeModel, TakeResult
 from fedgeom.protocols.doubts import SumDoubts
+from fedgeom.protocols.model_delivery import TakeModel, TakeResult
 from fedgeom.protocols.names import CountNames
 from fedgeom.protocols.preparation import SumFloors
 from tests.methods.coordinators import RUN, fresh, hold, refusals, stamped

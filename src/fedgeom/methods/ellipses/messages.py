@@ -14,7 +14,9 @@ from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
 Classes = Annotated[int, msgspec.Meta(ge=2, le=4096)]
 
 
-class SumEllipseScales(SumQuestion, kind="ellipses.scales", fraction_bits=FRACTION_BITS, checked=True):
+class SumEllipseScales(
+    SumQuestion, kind="ellipses.scales", fraction_bits=FRACTION_BITS, checked=True, in_groups=True
+):
     """Ask for a site's masked column means and deviations, from which the joint scale is made."""
 
     answer_reveals: ClassVar[str] = "masked; with all others: column means and deviations and row counts, added up"
@@ -28,7 +30,7 @@ class HowMany(SumQuestion, kind="ellipses.classes"):
     """What came of `SumEllipseScales`, where the terms say that all sites' rows have one scale."""
 
 
-class SumGaussians(SumQuestion, kind="ellipses.sum", fraction_bits=24):
+class SumGaussians(SumQuestion, kind="ellipses.sum", fraction_bits=24, in_groups=True):
     """Ask for the masked counts, sums and products of a site's classes, in the slots of its hidden block."""
 
     answer_reveals: ClassVar[str] = (

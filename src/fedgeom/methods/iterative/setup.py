@@ -121,7 +121,9 @@ FARTHEST = 1e6
 """No row is that many deviations away from the mean; farther ones would overflow in training."""
 
 
-class SumTrainingColumns(SumQuestion, kind="train.columns", fraction_bits=FRACTION_BITS, reals=True, checked=True):
+class SumTrainingColumns(
+    SumQuestion, kind="train.columns", fraction_bits=FRACTION_BITS, reals=True, checked=True, in_groups=True
+):
     """Ask for masked sums over the columns, from which all sites get one common scale."""
 
     answer_reveals: ClassVar[str] = "masked; with all others: the number of rows, mean and variance of each column"

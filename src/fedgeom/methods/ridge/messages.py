@@ -12,7 +12,7 @@ from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
 MOST_PARTS = 2048
 
 
-class SumRidgeColumns(SumQuestion, kind="ridge.columns", checked=True):
+class SumRidgeColumns(SumQuestion, kind="ridge.columns", checked=True, in_groups=True, words_per_number=2):
     """Ask for masked class counts, and sums and squares of columns."""
 
     answer_reveals: ClassVar[str] = (
@@ -21,7 +21,7 @@ class SumRidgeColumns(SumQuestion, kind="ridge.columns", checked=True):
     classes: Names
 
 
-class SumPatches(SumQuestion, kind="ridge.patches", checked=True):
+class SumPatches(SumQuestion, kind="ridge.patches", checked=True, in_groups=True):
     """Ask for the masked moments of patches of images."""
 
     answer_reveals: ClassVar[str] = (
@@ -31,7 +31,7 @@ class SumPatches(SumQuestion, kind="ridge.patches", checked=True):
     """The sum before this one, from which the patches' contrast follows."""
 
 
-class CountPatches(SumQuestion, kind="ridge.patch-counts", checked=True):
+class CountPatches(SumQuestion, kind="ridge.patch-counts", checked=True, in_groups=True):
     """Ask, masked, how many images have a patch near each filter, and whether there are any."""
 
     answer_reveals: ClassVar[str] = (
@@ -40,7 +40,7 @@ class CountPatches(SumQuestion, kind="ridge.patch-counts", checked=True):
     last: SumResult
 
 
-class SumClusters(SumQuestion, kind="ridge.clusters", checked=True):
+class SumClusters(SumQuestion, kind="ridge.clusters", checked=True, in_groups=True):
     """Ask for the masked sums of the patches near each filter that enough images and sites have."""
 
     answer_reveals: ClassVar[str] = (
@@ -49,7 +49,7 @@ class SumClusters(SumQuestion, kind="ridge.clusters", checked=True):
     last: SumResult
 
 
-class SumGram(SumQuestion, kind="ridge.gram", checked=True):
+class SumGram(SumQuestion, kind="ridge.gram", checked=True, in_groups=True):
     """Ask for a part of the masked products of features with each other and with the classes."""
 
     answer_reveals: ClassVar[str] = (
@@ -72,7 +72,7 @@ class SumBounded(SumQuestion, kind="ridge.bounded", checked=True):
     classes: Names
 
 
-class SumCalibration(SumQuestion, kind="ridge.calibration", checked=True):
+class SumCalibration(SumQuestion, kind="ridge.calibration", checked=True, in_groups=True):
     """Ask how well probabilities at each temperature fit, masked."""
 
     answer_reveals: ClassVar[str] = (
@@ -81,7 +81,7 @@ class SumCalibration(SumQuestion, kind="ridge.calibration", checked=True):
     )
 
 
-class SumPersonalEvidence(SumQuestion, kind="ridge.evidence", checked=True):
+class SumPersonalEvidence(SumQuestion, kind="ridge.evidence", checked=True, in_groups=True):
     """Ask how many rows personal models put into their class, for each strength of holding them back, masked."""
 
     answer_reveals: ClassVar[str] = (

@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar, Literal
 from fedgeom.errors import InputError
 from fedgeom.federation.privacy import PrivacyOrTable
 from fedgeom.federation.settings import POSITIVE, Between, ClassNames, Settings
+from fedgeom.methods.iterative.aggregation import GroupedSums
 from fedgeom.methods.ridge.core import cuts
 from fedgeom.methods.ridge.features import FeatureMap, LinearFeatures, total_width
 from fedgeom.methods.ridge.image_features import Conv
@@ -19,7 +20,7 @@ LINEAR = LinearFeatures()
 
 
 @dataclass(frozen=True, kw_only=True)
-class RidgeSettings(Settings):
+class RidgeSettings(GroupedSums, Settings):
     """Which features, how strongly they are held back, and how sums are divided."""
 
     features: tuple[FeatureMap, ...] | FeatureMap = LINEAR
@@ -79,6 +80,11 @@ class RidgeSettings(Settings):
             raise InputError(
                 f"updatable=True given with balanced={self.balanced} and alpha={self.alpha!r}; wanted one "
                 'sum in which rows count alike: balanced=False, and alpha="gcv" or a number'
+            )
+        if self.group_draw is not None and (self.updatable or self.alpha == "folds"):
+            raise InputError(
+                f"aggregation=GroupMedian(…) given with updatable={self.updatable} and alpha={self.alpha!r}; groups "
+                'are compared in one sum: wanted updatable=False, and alpha="gcv" or a number'
             )
         row = self.most_features + self.most_classes + 1
         if self.max_sum_length < row:

@@ -36,7 +36,7 @@ from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
 from fedgeom.protocols.site import Contribution, SecureMemory, SummingSite
 
 
-class SumTerms(SumQuestion, kind="shrunk.terms", reals=True, checked=True):
+class SumTerms(SumQuestion, kind="shrunk.terms", reals=True, checked=True, in_groups=True):
     """Ask for the masked loss, gradient and Hessian at a stack of joint directions."""
 
     answer_reveals: ClassVar[str] = (
@@ -49,7 +49,7 @@ class SumTerms(SumQuestion, kind="shrunk.terms", reals=True, checked=True):
     """A hash of the classes and the scale that all sites were told (`fedgeom.methods.iterative.setup`)."""
 
 
-class SumRankingEvidence(SumQuestion, kind="shrunk.evidence", reals=True, checked=True):
+class SumRankingEvidence(SumQuestion, kind="shrunk.evidence", reals=True, checked=True, in_groups=True):
     """Ask how well each candidate ranks the site's held-out rows, masked."""
 
     answer_reveals: ClassVar[str] = (
@@ -118,6 +118,11 @@ class ShrunkSite(SummingSite[ShrunkMemory]):
     def _classes(self) -> int:
         return len(self.memory.agreement.classes)
 
+    @property
+    def _first_step(self) -> int:
+        """The number of the first sum of terms."""
+        return self.sums.steps().index(SumTerms.kind)
+
     def _descent(self, last: SumResult | None) -> Descent:
         """Take the sum that came before, once, if it is the one that the sites added up; return what follows."""
         memory = self.memory
@@ -130,7 +135,7 @@ class ShrunkSite(SummingSite[ShrunkMemory]):
             last is None and not state.taken
         ):  # asked the same again, or for the first time
             return state
-        if last is None or last.round != self.joining.memory.sums.index(SumTerms.kind) + state.taken:
+        if last is None or self.sums.step_of(last.round) != self._first_step + state.taken:
             raise ProtocolError("the sum that came is not the one that was taken last")
         self.sums.check_result(last, SumTerms)
         if last.total.shape != (terms_length(stack, columns),):
@@ -152,7 +157,7 @@ class ShrunkSite(SummingSite[ShrunkMemory]):
         self.check_size(terms_length(self.settings.stack(self._classes), self.data.X.shape[1]))
         _, X, told, fold = self._table()
         state = self._descent(ask.last)
-        if state.taken != ask.ticket.round - self.joining.memory.sums.index(SumTerms.kind):
+        if state.taken != self.sums.step_of(ask.ticket.round) - self._first_step:
             raise ProtocolError("the sum that came is not the one that was taken last")
         found = site_terms(X, told, fold, state.at.numpy())
         return self.contribute(ask, found.flat())
