@@ -84,7 +84,7 @@ def doubtful(model: Model, rows: SiteData) -> bool | None:
     sizes = np.bincount(codes, minlength=len(names))
     if sizes.min() < LEAST_OF_CLASS:
         return None
-    X = np.asarray(rows.X[some], np.float64)
+    X = np.asarray(rows.take(some).X, np.float64)  # of the whole table, which may be sparse, no dense copy is made
     guess = 1 / len(names)
     own = (_recall(_nearest(X, codes, sizes), codes, sizes) - guess) / (1 - guess)
     joint = (_recall(_said(model, X, names.tolist()), codes, sizes) - guess) / (1 - guess)

@@ -52,7 +52,7 @@ from fedgeom.federation.site import Part, answers
 from fedgeom.federation.steps import MOST_COLUMNS, Columns, FitContext, Step, StepFit, SumKind, numbers_only, unfit
 from fedgeom.memo import memoize, memoize_per_object
 from fedgeom.protocols.join.site import JoinPart
-from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult, blank_result
+from fedgeom.protocols.secure_sum.messages import BY_GROUP, SumQuestion, SumResult, blank_result
 
 SLOTS = 256
 """Categories are counted under numbers up to a multiple of this."""
@@ -144,13 +144,14 @@ class SumFloors(SumQuestion, kind="prepare.floors", checked=True, decides_floors
     last: Last = None
 
 
-class SumBins(SumQuestion, kind="prepare.bins", checked=True, in_groups=True):
-    """Ask how many numbers lie in bins around a quantile."""
+class SumBins(SumQuestion, kind="prepare.bins", checked=True, in_groups=True, rounded=True):
+    """Ask how many numbers lie in bins around a quantile; where policies have floors, how many means of groups."""
 
     answer_reveals: ClassVar[str] = (
-        "masked; with all others: how many numbers of a column (or depths of rows) lie in bins around a quantile, and "
-        "in the end the quantile, to the terms' bin width"
-    )
+        "masked; with all others: how many numbers of a column (or depths of rows; where policies have floors, means "
+        "of groups of min_rows neighbours) lie in bins around a quantile, and in the end the quantile, to the terms' "
+        "bin width"
+    ) + BY_GROUP
     last: Last = None
 
 
@@ -159,21 +160,25 @@ class SumMoments(SumQuestion, kind="prepare.moments", checked=True, in_groups=Tr
 
     answer_reveals: ClassVar[str] = (
         "masked; with all others: the sums of each column, or of its squares, over all rows"
-    )
+    ) + BY_GROUP
     last: Last = None
 
 
 class SumProducts(SumQuestion, kind="prepare.products", checked=True, in_groups=True):
     """Ask for sums of products of two columns."""
 
-    answer_reveals: ClassVar[str] = "masked; with all others: the covariances of all columns, over all rows"
+    answer_reveals: ClassVar[str] = (
+        "masked; with all others: the covariances of all columns, over all rows" + BY_GROUP
+    )
     last: Last = None
 
 
 class SumDirections(SumQuestion, kind="prepare.directions", checked=True, in_groups=True):
     """Ask for the covariance times some directions."""
 
-    answer_reveals: ClassVar[str] = "masked; with all others: the covariance of all columns times some directions"
+    answer_reveals: ClassVar[str] = (
+        "masked; with all others: the covariance of all columns times some directions" + BY_GROUP
+    )
     last: Last = None
 
 
@@ -182,7 +187,7 @@ class SumRanks(SumQuestion, kind="prepare.ranks", checked=True, in_groups=True):
 
     answer_reveals: ClassVar[str] = (
         "masked; with all others: how many sites choose each column, and the sums of its ranks"
-    )
+    ) + BY_GROUP
     last: Last = None
 
 

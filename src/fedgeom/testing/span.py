@@ -115,7 +115,8 @@ def row_terms(method: Method, sites: Sequence[SiteData], policy: Policy | None =
     The run is held once. Then each site is asked again for what it adds to each sum, with all else as it was, but
     without one of its rows: the difference is what the row added. Numbers for which such differences do not add up, as
     how many sites have a column, are no sums over rows, and are counted only (`RowTerms.uneven`). Sums that decide what
-    is too rare (`SumQuestion.decides_floors`) are left out.
+    is too rare (`SumQuestion.decides_floors`) are left out, and those of groups of rows, or of rounded counts
+    (`SumQuestion.rounded`), which no row is a term of: they have tests of their own.
     """
     rules = policy or StrictPolicy()
     held = Rehearsal(method, sites, seed, rules).conduct()
@@ -160,7 +161,7 @@ def enumerate_rows(sites: Sequence[SiteData]) -> Iterator[tuple[int, SiteData]]:
 
 
 def _is_judged(question: SumQuestion) -> bool:
-    return not question.decides_floors and not question.row_sum
+    return not question.decides_floors and not question.row_sum and not question.rounded
 
 
 @dataclass

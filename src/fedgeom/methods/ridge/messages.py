@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 import msgspec
 
 from fedgeom.federation.messages import Array, Message, Names, Question
-from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
+from fedgeom.protocols.secure_sum.messages import BY_GROUP, SumQuestion, SumResult
 
 MOST_PARTS = 2048
 
@@ -17,7 +17,7 @@ class SumRidgeColumns(SumQuestion, kind="ridge.columns", checked=True, in_groups
 
     answer_reveals: ClassVar[str] = (
         "masked; with all others, to everybody: how many rows each class has, and each column's mean and variance"
-    )
+    ) + BY_GROUP
     classes: Names
 
 
@@ -26,7 +26,7 @@ class SumPatches(SumQuestion, kind="ridge.patches", checked=True, in_groups=True
 
     answer_reveals: ClassVar[str] = (
         "masked; with all others, to everybody: the mean and covariance of small patches of all images"
-    )
+    ) + BY_GROUP
     last: SumResult
     """The sum before this one, from which the patches' contrast follows."""
 
@@ -36,7 +36,7 @@ class CountPatches(SumQuestion, kind="ridge.patch-counts", checked=True, in_grou
 
     answer_reveals: ClassVar[str] = (
         "masked; with all others, to everybody: how many images and sites have patches like each filter"
-    )
+    ) + BY_GROUP
     last: SumResult
 
 
@@ -45,7 +45,7 @@ class SumClusters(SumQuestion, kind="ridge.clusters", checked=True, in_groups=Tr
 
     answer_reveals: ClassVar[str] = (
         "masked; with all others, to everybody: the filters, which are mean patches of many images"
-    )
+    ) + BY_GROUP
     last: SumResult
 
 
@@ -55,7 +55,7 @@ class SumGram(SumQuestion, kind="ridge.gram", checked=True, in_groups=True):
     answer_reveals: ClassVar[str] = (
         "masked; with all others, to everybody: sums over all rows of products of two features, and of each feature in "
         "each class. A site with fewer rows than features is hidden by the others' rows alone"
-    )
+    ) + BY_GROUP
     last: SumResult
     """The last sum that the features follow from."""
     classes: Names
@@ -78,7 +78,7 @@ class SumCalibration(SumQuestion, kind="ridge.calibration", checked=True, in_gro
     answer_reveals: ClassVar[str] = (
         "masked; with all others, to everybody: how well the model's probabilities fit all rows, at each of some "
         "temperatures"
-    )
+    ) + BY_GROUP
 
 
 class SumPersonalEvidence(SumQuestion, kind="ridge.evidence", checked=True, in_groups=True):
@@ -86,7 +86,7 @@ class SumPersonalEvidence(SumQuestion, kind="ridge.evidence", checked=True, in_g
 
     answer_reveals: ClassVar[str] = (
         "masked; with all others, to everybody: how many rows of all sites personal models put into their class"
-    )
+    ) + BY_GROUP
 
 
 class SolutionTaken(Message, kind="ridge.taken", harmless=True):

@@ -32,7 +32,7 @@ from fedgeom.methods.shrunk.core import (
 )
 from fedgeom.methods.shrunk.settings import ShrunkSettings
 from fedgeom.protocols.names import LabelNames, NamesMemory
-from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
+from fedgeom.protocols.secure_sum.messages import BY_GROUP, SumQuestion, SumResult
 from fedgeom.protocols.site import Contribution, SecureMemory, SummingSite
 
 
@@ -42,7 +42,7 @@ class SumTerms(SumQuestion, kind="shrunk.terms", reals=True, checked=True, in_gr
     answer_reveals: ClassVar[str] = (
         "masked; with all others: the sum over sites of the loss, its gradient and its Hessian at the joint models, "
         "with and without each fold"
-    )
+    ) + BY_GROUP
     last: SumResult | None = None
     """The sum before this one, from which the joint models so far follow; None: they are zero."""
     agreed: Key
@@ -55,7 +55,7 @@ class SumRankingEvidence(SumQuestion, kind="shrunk.evidence", reals=True, checke
     answer_reveals: ClassVar[str] = (
         "masked; with all others: the mean AUC of each candidate on held-out rows, rows and rarer rows, mean "
         "intercepts; of more than two classes for each"
-    )
+    ) + BY_GROUP
     last: SumResult
     """The last sum of terms, from which the joint models follow."""
     agreed: Key

@@ -68,6 +68,10 @@ class MaskedVector(Message, kind="sum.masked", harmless=True):
     """Of the site's identity, for the very sum that it masked for (`masking_statement`)."""
 
 
+BY_GROUP = "; where the terms draw groups (aggregation), of each group apart"
+"""What is to be said of a sum that groups take apart (`SumQuestion.in_groups`)."""
+
+
 class SumQuestion(Question, kind="sum.question", answer=MaskedVector):
     """The base of all questions whose answers are summed; the cohort makes out the ticket.
 
@@ -92,6 +96,9 @@ class SumQuestion(Question, kind="sum.question", answer=MaskedVector):
     decides_floors: ClassVar[bool] = False
     """Whether it only counts sites and rows, to find what too few of them have to be summed: such counts may be
     small, since nothing else is summed of what they find too rare."""
+    rounded: ClassVar[bool] = False
+    """Whether, where policies have floors, sites add counts of groups of rows or in multiples of ``min_rows``, so that
+    no row counts by itself."""
     ticket: Ticket = Ticket()
 
     @property
