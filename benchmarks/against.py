@@ -59,10 +59,13 @@ def measure() -> dict[str, float]:
 
 
 def elsewhere(checkout: Path) -> dict[str, float]:
-    """Measure in a process that imports fedgeom from a checkout."""
+    """Measure in a process that imports fedgeom from a checkout.
+
+    The checkout's own script does it, since settings may have other names there.
+    """
     one_core = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     environment = {**os.environ, **one_core, "PYTHONPATH": str(checkout / "src")}
-    command = [sys.executable, str(Path(__file__).resolve()), "--measure"]
+    command = [sys.executable, str(checkout / "benchmarks" / "against.py"), "--measure"]
     done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
     return dict(json.loads(done.stdout.splitlines()[-1]))
 

@@ -82,7 +82,7 @@ def _hulls(found: dict[str, Any]) -> Found:
             yield Figure(f"hull of {int(rows):,} points ÷ Qhull alone", figures["ratio"], 1)
     if "rows" in found:
         rows = f"Hulls, {found['rows']['rows']:,} rows, 5 sites, 10 classes"
-        yield Figure(f"{rows}, ÷ its plain twin, hulls once", found["rows"]["over_twin"], 1.5)
+        yield Figure(f"{rows}, ÷ the same on pooled rows, hulls once", found["rows"]["over_twin"], 1.5)
         yield Figure(f"{rows}, ÷ the sites' hulls alone", found["rows"]["over_hulls"], 1.5)
     if "many" in found:
         many = found["many"]

@@ -9,7 +9,7 @@
 "secure" is a whole run up to the prepared rows: joining, agreeing on columns, all sums with keys and masks, for five
 sites and the coordinator in one process; sites are rebuilt for every question, as on a network. The pooled side makes
 the same steps on one table: scanpy where it is installed (normalize_total, log1p, highly_variable_genes, scale, pca),
-else the plain twin; scikit-learn (OneHotEncoder, SimpleImputer with indicators, StandardScaler) for the clinical table.
+else the plain run; scikit-learn (OneHotEncoder, SimpleImputer with indicators, StandardScaler) for the clinical table.
 Results go to benchmarks/results/preparation.json.
 """
 
@@ -126,7 +126,7 @@ def compare_counts(rows: int, genes: int) -> dict[str, Any]:
     if rival is not None:
         rival(X[:500])  # what is compiled on first use is not counted
     pooled = [fedgeom.SiteData("all", X, np.zeros(rows), columns=names)]
-    return {"rows": rows, "columns": genes, "rival": "scanpy" if rival else "plain twin"} | _ratio(
+    return {"rows": rows, "columns": genes, "rival": "scanpy" if rival else "plain run"} | _ratio(
         lambda: prepare_securely(COUNTS, dealt(X, columns=names)),
         lambda: rival(X) if rival else fit_plain(COUNTS, pooled).transform(pooled[0]),
         times=1,

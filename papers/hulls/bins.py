@@ -10,7 +10,7 @@ all classes and sites, and the same divided by the rows of the class there. CP, 
 pooled classes alone, CH-CP and CH-CE (Table 2) do not depend on ε or L.
 
 The paper has these for UC-Stromal, whose embedding is not public. Here are Olsson's cells at the published split and
-trials (one test point is 2.08 %), Paul's cells and the two sets of images. The figures are the plain twin's; the first
+trials (one test point is 2.08 %), Paul's cells and the two sets of images. The figures are the plain run's; the first
 trial of every setting also goes through the secure protocol, and the script requires the same hulls, groups and
 hyperplanes, bit for bit, unless more hulls meet in a bin than labels can tell apart, or the published grouping finds
 fewer groups than classes, which a run refuses; "secure" then says so.

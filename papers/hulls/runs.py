@@ -1,4 +1,4 @@
-"""Secure runs of the hulls and moments, each checked against its plain twin."""
+"""Secure runs of the hulls and moments, each checked against its plain run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def require(condition: bool, claim: str) -> None:
 
 @dataclass(frozen=True)
 class Federated:
-    """A finished secure run of the hulls, already found equal to its plain twin."""
+    """A finished secure run of the hulls, already found equal to its plain run."""
 
     run: fedgeom.Run
     names: tuple[str, ...]
@@ -44,7 +44,7 @@ class Federated:
 
 
 def run_hulls(method: fedgeom.Hulls, sites: Sequence[fedgeom.SiteData], seed: int) -> Federated:
-    """Run with keys, masks and codes, and make sure that the plain twin gives the same to the last digit."""
+    """Run with keys, masks and codes, and make sure that the plain run gives the same to the last digit."""
     run = fedgeom.run(method, sites, seed=seed)
     require(not run.lost, f"sites were lost: {run.lost}")
     parts = [(_disc(run, site), site.y.astype(str)) for site in sites]
@@ -80,13 +80,13 @@ def check_twin(run: fedgeom.Run, model: PlainModel) -> None:
     expected = sorted(
         (group, hull.tolist()) for group, hull in zip(model.members.tolist(), model.hulls, strict=True)
     )
-    require(decoded == expected, "the decoded hulls or their groups differ from the plain twin's")
+    require(decoded == expected, "the decoded hulls or their groups differ from the plain run's")
     pairs = [
         (run.model.reference, model.classifier.reference_),
         (run.model.normal, model.classifier.coef_),
         (run.model.platt, model.classifier.platt_),
     ]
-    require(all(np.array_equal(a, b) for a, b in pairs), "the hyperplanes differ from the plain twin's")
+    require(all(np.array_equal(a, b) for a, b in pairs), "the hyperplanes differ from the plain run's")
 
 
 def decoded_groups(run: fedgeom.Run) -> list[Floats]:

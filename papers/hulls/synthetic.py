@@ -13,7 +13,7 @@ is the column N = 80,000 of the first ones) and one reference point, from the cl
 authors' code for synthetic sets. The paper shows curves and no numbers; beside ours the JSON has, as "authors", means
 of 5 trials of the authors' public code where we have them (N = 20,000).
 
-The federated figures are those of the plain twin. The first trial of every setting also goes through the secure
+The federated figures are those of the plain run. The first trial of every setting also goes through the secure
 protocol, and the script requires the same hulls, groups and hyperplanes, bit for bit. Only where more hulls meet
 in a bin than 63-bit labels can tell apart (the coarsest grids) this cannot be; "secure" then says so.
 """

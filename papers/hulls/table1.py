@@ -5,7 +5,7 @@
     python papers/hulls/table1.py --quick --json    # seconds to a minute; writes nothing
 
 Every federated figure comes from a run with the full protocol (keys, masks, power-sum codes, Sidon labels), and
-in every trial the script requires that the plain twin gives the same model to the last bit.
+in every trial the script requires that the plain run gives the same model to the last bit.
 
 Columns: CP and CE are the Poincaré and the Euclidean SVM on pooled rows; FLP is the hull method; FLE a Euclidean
 SVM on the same decoded hulls, both with the paper's λ = 0.1, untrimmed hulls and grouping. "FLP ours" is

@@ -30,7 +30,7 @@ def markdown(results: dict[str, Row]) -> str:
         "",
         "Made by `python papers/hulls/table1.py`; the figures are in `table1.json`. The best federated method of",
         "a row is bold. Every federated figure comes from runs with the full secure protocol; in every trial the",
-        "plain twin gave the same model, bit for bit (moments: up to rounding to fixed point).",
+        "plain run gave the same model, bit for bit (moments: up to rounding to fixed point).",
         "",
     ]
     first, further = [], []

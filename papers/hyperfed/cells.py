@@ -14,7 +14,7 @@ seeds 100 to 102, and the temperature of the probabilities (1.25, rather than 1,
 all of which are not reported. Counts are scaled to 10,000 a cell and logarithmised, and the 200 genes that
 vary most over all cells are kept: a choice that looks at all sites, the same for all rows. Classes of fewer than ten
 cells are left out. The tree error is the mean number of edges between the true class and what is said. What is computed
-are the plain twins, which equal the secure runs bit for bit: `equal_in_secret` looks.
+are the plain runs, which equal the secure runs bit for bit: `equal_in_secret` looks.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def train(row: str, cells: Cells, seed: int, rounds: int) -> Floats:
 
 
 def equal_in_secret(row: str, cells: Cells, seed: int = 0) -> bool:
-    """Say whether one round of a row through the whole secure protocol gives the plain twin's model, bit for bit."""
+    """Say whether one round of a row through the whole secure protocol gives the plain run's model, bit for bit."""
     method = method_of(row, cells, 1)
     run, plain = fedgeom.run(method, cells.sites, seed), method.plain(cells.sites, seed)
     return bool(run.model.to_bytes() == plain.model.to_bytes())
@@ -226,7 +226,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     keep = (lambda: None) if options.quick else (lambda: RESULTS.write("cells", results, page))
     for name in sets:
         same = equal_in_secret(TARGETS, draw(name, 0))
-        print(f"{name}: the secure run {'equals' if same else 'DIFFERS FROM'} the plain twin", file=sys.stderr)
+        print(f"{name}: the secure run {'equals' if same else 'DIFFERS FROM'} the plain run", file=sys.stderr)
         assert same
     for wanted in (FIRST, ROWS):
         for seed in range(seeds):

@@ -18,7 +18,7 @@ that is not reported, judged by the images that sites hold out, and in that Hype
 (a first screening, with pixels scaled otherwise, also tried 1: best for HyperFed at α = 0.5 only); a tuned run that
 goes astray is done again with the next lower rate; the five steps in the end have a rate of 0.03 (the paper's: 0.3).
 "long" is 100 rounds with the rates tuned for 30. Everything else is the same for all rows. What is computed are the
-plain twins, which equal runs of the secure protocol: a test compares one round, and --check some cells, bit for bit.
+plain runs, which equal runs of the secure protocol: a test compares one round, and --check some cells, bit for bit.
 Some cells are of the code before sums of models had 32 bits.
 """
 
@@ -228,7 +228,7 @@ def found(cells: Cells, cell: Cell, **size: int) -> dict[str, Any] | None:
 
 
 def check(row: str, rounds: int) -> dict[str, Any]:
-    """Train a row by the secure protocol and by its plain twin, and return how far the models are apart."""
+    """Train a row by the secure protocol and by its plain run, and return how far the models are apart."""
     data = split("fashion-mnist", ALPHAS[0], 0, coarse=True)
     rule = rows.method(row, "mlp", data.shape, rows.effort("mlp", 0.1, rounds))
     run, plain = fedgeom.run(rule, data.sites, seed=0), rule.plain(data.sites, 0)

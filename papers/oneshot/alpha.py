@@ -30,7 +30,7 @@ SETS = ("tcells", "kang", "lung", "pbmc", "paul")
 FEATURES: dict[str, Any] = {"linear": "linear", "Fourier": Fourier(bandwidth=0.7, scale="joint")}
 WAYS = ("gcv", "folds")
 GRID = (0.01, 1.0, 10.0, 100.0, 1000.0)
-"""The numbers among which the best in hindsight is looked for, by the plain twin."""
+"""The numbers among which the best in hindsight is looked for, by the plain run."""
 FIRST, SPLITS, FEWEST = 100, 3, 10
 
 Values = dict[str, float]
@@ -66,7 +66,7 @@ def split(name: str, seed: int) -> dict[str, Values]:
 
 
 def _with(features: Any, alpha: float, train: Any, X: Floats, wanted: Labels, seed: int) -> float:
-    """Score the plain twin with a given λ."""
+    """Score the plain run with a given λ."""
     made = fedgeom.Ridge(features=features, rule="discriminant", alpha=alpha).plain(train, seed)
     return percent(made.model.predict(X), wanted)
 

@@ -9,7 +9,7 @@ is the published program, which refits each site to its optimum in every round, 
 for one to three rounds, and stays as it is then. AUC is the mean over sites of each site's own model on its own test
 rows. Figure 3 D's "round at which a method first reaches 95 % of its final AUC" is read off the mean curve. Attacked
 (part B of Figure 4) 0, 2 or 4 of 8 hospitals, 0 to 50 %, turn all their labels around, and AUC is over the honest ones.
-Averaging rows are plain twins, which equal the runs bit for bit; pTopoFL's are runs.
+Averaging rows are plain runs, which equal the runs bit for bit; pTopoFL's are runs.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ def published_rows() -> dict[str, fedgeom.Method]:
 
 
 def models(method: fedgeom.Method, scenario: Scenario, seed: int) -> Mapping[str, Any]:
-    """Train and return each site's own model, by the plain twin, which equals the run.
+    """Train and return each site's own model, by the plain run, which equals the run.
 
     pTopoFL is run: its twin follows the paper's Algorithm 1 only.
     """
@@ -48,7 +48,7 @@ def models(method: fedgeom.Method, scenario: Scenario, seed: int) -> Mapping[str
 
 
 def own_models(found: fedgeom.Run | Plain) -> dict[str, Any]:
-    """Return each site's own model, from a run or a plain twin."""
+    """Return each site's own model, from a run or a plain run."""
     return {name: found.model.for_site(local) for name, local in found.local.items()}
 
 

@@ -12,9 +12,9 @@
   FedAvg trains behind them, with the rounds, steps and rate of semi.py.
 
 A share of the training rows has labels and a third of all rows is tested on, as in tables.py. FedAvg trains on the
-labelled rows (`fedgeom.FedAvg`, its plain twin, which equals the run bit for bit) and its own prediction is the column
+labelled rows (`fedgeom.FedAvg`, its plain run, which equals the run bit for bit) and its own prediction is the column
 FedAvg. On its features, for all rows: propagation per client, and XCLP as Algorithm 1, as the authors' code, as ours;
-"identity" rows are the same on raw pixels. Propagation is that of the plain twins. On MNIST rounds, steps and rate were
+"identity" rows are the same on raw pixels. Propagation is that of the plain runs. On MNIST rounds, steps and rate were
 not tuned.
 """
 

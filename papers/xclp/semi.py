@@ -4,8 +4,8 @@ python papers/xclp/semi.py                       # all sets, 3 seeds; writes res
 python papers/xclp/semi.py --only t-cells        # one set; what was computed before stays as it is
 python papers/xclp/semi.py --minutes 9           # stop after so long; the same command goes on with the rest
 python papers/xclp/semi.py --quick --json        # 1 seed, T cells, 4 rounds; writes nothing
-python papers/xclp/semi.py --rows FedAvg+XCLP    # some rows; cells that were plain twins are run securely now
-python papers/xclp/semi.py --twins               # plain twins of what is missing: a fraction of the time
+python papers/xclp/semi.py --rows FedAvg+XCLP    # some rows; cells that were plain runs are run securely now
+python papers/xclp/semi.py --twins               # plain runs of what is missing: a fraction of the time
 python papers/xclp/semi.py --pairs --rows "FedAvg+XCLP, published" --only t-cells --seeds 1    # over pairs, securely
 python papers/xclp/semi.py --check               # short runs by the secure protocol, beside their twins
 
@@ -27,7 +27,7 @@ code). The number of anchors for Fashion-MNIST follows from seed 100, which is n
 
 What is computed are runs through the secure protocol (`fedgeom.run`), but for the row over pairs: of 5 sites with
 900 cells each it compares 8.1 million pairs of rows in each of twelve rounds, one to two CPU minutes for each by
-products of matrices. There it is the plain twin, which draws the same sites and which tests hold equal to runs, unless
+products of matrices. There it is the plain run, which draws the same sites and which tests hold equal to runs, unless
 `--pairs` is given; `--check` compares short runs of 100 clients through anchors, and of T cells over pairs, whose
 hidden projection is drawn anew in each run. The table marks every figure that has twins in it. Accuracy is
 that of the joint model on rows held out or on the test images.
@@ -122,7 +122,7 @@ def run_secure(method: fedgeom.XCLPTraining, task: Task, seed: int) -> Any:
 
 
 def train(name: str, row: str, task: Task, seed: int, rounds: int | None, *, twin: bool = False) -> float:
-    """Return the accuracy in percent of a row's joint model, of a secure run or its plain twin."""
+    """Return the accuracy in percent of a row's joint model, of a secure run or its plain run."""
     method = method_of(name, row, task, rounds)
     model = method.plain(task.sites, seed).model if twin else run_secure(method, task, seed)
     return percent(model.predict(task.X), task.y)
@@ -165,7 +165,7 @@ def page(results: dict[str, Any]) -> str:
     """Return the table as Markdown."""
     lines = ["# Few labels", "", "Made by `python papers/xclp/semi.py`, whose head says how. Accuracy in percent,"]
     lines += ["± the deviation over seeds; in brackets the paper's, at 1,500 rounds of a larger network.", ""]
-    lines[-1:] = ["What is not marked as a plain twin is a run through the secure protocol.", ""]
+    lines[-1:] = ["What is not marked as a plain run is a run through the secure protocol.", ""]
     rows = [
         [name, SETS[name]["n_rounds"], *(cell(results, name, row) for row in ROWS)]
         for name in SETS
@@ -222,7 +222,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     made.add_argument("--seeds", type=int, default=SEEDS)
     made.add_argument("--minutes", type=float, default=float("inf"), help="stop after so long")
     made.add_argument("--rows", nargs="+", choices=ROWS, metavar="ROW", help="only these rows")
-    made.add_argument("--twins", action="store_true", help="compute plain twins")
+    made.add_argument("--twins", action="store_true", help="compute plain runs")
     made.add_argument("--pairs", action="store_true", help="run the row over pairs securely, too: minutes a round")
     made.add_argument("--check", action="store_true", help="compare twins with secure runs")
     options = made.parse_args(arguments)

@@ -10,7 +10,7 @@
   come; on the test rows. L makes for most of the cost, so that the shortest within a point of the best is taken.
 
 scikit-learn's digits over 20 sites with 3 % of labels and MNIST by 12 writers with 10 %, as in tables.py; accuracy on
-test rows in percent. All propagation is that of the plain twins, which tests hold equal to the secure conversation.
+test rows in percent. All propagation is that of the plain runs, which tests hold equal to the secure conversation.
 """
 
 from __future__ import annotations

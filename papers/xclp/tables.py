@@ -7,7 +7,7 @@
     python papers/xclp/tables.py --quick --json   # one seed, fewer rows of data; writes nothing
 
 The paper's image sets (Fed-ISIC2019, FEMNIST) are not used; the rows here have the same form. Every site keeps 30 % of
-its rows for testing; of the others, the given share keeps its labels. Everything is computed by the plain twins.
+its rows for testing; of the others, the given share keeps its labels. Everything is computed by the plain runs.
 
 Columns: per-client LP is label propagation within each site, with Algorithm 1's setting ("paper"), the reference
 code's and ours; FedAvg is ``fedgeom.FedAvg`` with a linear softmax model on the labelled rows; "FedAvg + own labels"

@@ -115,7 +115,7 @@ def test_what_is_wrong_with_a_table_is_said_and_noise_is_not_added() -> None:
     with pytest.raises(InputError, match="site 'a'"):
         MOMENTS.plain(broken)
     private = fedgeom.Moments(space="euclidean", classes=("0", "1"), privacy=DP(epsilon=1, clip=1.0))
-    with pytest.raises(InputError, match=r"the plain twin adds no noise; .* use fedgeom\.run"):
+    with pytest.raises(InputError, match=r"the plain run adds no noise; .* use fedgeom\.run"):
         private.plain(blobs(3, 2))
 
 

@@ -1,4 +1,4 @@
-"""The plain twin of preparation."""
+"""The plain run of preparation."""
 
 from __future__ import annotations
 

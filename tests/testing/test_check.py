@@ -197,7 +197,7 @@ def broken(site: type[MomentsSite], title: str) -> type[Method]:
 
 BROKEN: dict[str, tuple[Method, str]] = {
     "terms_round_trip": (Forgetful(), "does not exist is accepted"),
-    "secure_equals_plain": (OtherTwin(), "differs from the plain twin"),
+    "secure_equals_plain": (OtherTwin(), "differs from the plain run"),
     "same_seed_same_model": (broken(DrawnAnew, "test drawn anew")(), "other bytes"),
     "ledger_is_complete": (Unwritten(), "the ledger does not hold"),
     "site_files_match_model": (Muted(), "no model file of its own"),
@@ -272,10 +272,10 @@ def test_checks_are_skipped_with_a_reason_and_the_callback_is_told() -> None:
 
 def test_the_callback_is_told_of_the_check_that_failed() -> None:
     told: list[CheckResult] = []
-    with pytest.raises(AssertionError, match="differs from the plain twin"):
+    with pytest.raises(AssertionError, match="differs from the plain run"):
         check_method(OtherTwin, level="smoke", callback=told.append)
     assert [(result.name, result.status) for result in told] == [("secure_equals_plain", "failed")]
-    assert "differs from the plain twin" in told[0].reason
+    assert "differs from the plain run" in told[0].reason
 
 
 @pytest.mark.parametrize(

@@ -96,7 +96,7 @@ def check_names(sites: Sequence[SiteData]) -> tuple[str, ...]:
 def conduct_plain(method: Any, data: Sequence[SiteData], seed: int, keep: Keep | None = None) -> Plain:
     """Hold a method's conversation openly; ``keep`` is told the models on the way."""
     if privacy_of(method) is not None:
-        raise InputError("the plain twin adds no noise; for a run with privacy use fedgeom.run")
+        raise InputError("the plain run adds no noise; for a run with privacy use fedgeom.run")
     sites = OpenSites(method, data, seed)
     if keep is not None:
         sites.keepers.append(

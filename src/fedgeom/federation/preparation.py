@@ -1,6 +1,6 @@
 """A fitted preparation: from a raw table to the features that a model learnt from. It is a part of the model.
 
-`Fitting` is the way there: it knows which sum comes next and takes it. Sites, the coordinator and the plain twin each
+`Fitting` is the way there: it knows which sum comes next and takes it. Sites, the coordinator and the plain run each
 have one and come to the same.
 """
 
@@ -333,7 +333,7 @@ class Fitting:
     private: bool = False
     """Whether steps are learnt by bounded sums, for a run with privacy (`Step.bounded`)."""
     noise: Callable[..., SumNoise] | None = None
-    """The noise in them; None in the plain twin."""
+    """The noise in them; None in the plain run."""
     classes: tuple[str, ...] = ()
     """The classes, where they are agreed on before."""
     key: bytes = b""

@@ -1,7 +1,7 @@
 """What a step of preparation is: fitted over all sites by secure sums, then applied where the rows are.
 
 A step says which sums it needs (`Step.sums`, from its settings alone), what a site adds to the next one, and what
-follows from the sum. Both halves, and the plain twin, go through the same `take`, so that nobody is told what it could
+follows from the sum. Both halves, and the plain run, go through the same `take`, so that nobody is told what it could
 work out. The steps themselves are in `fedgeom.preparation`; packages offer more by entry points of the group
 ``fedgeom.steps``.
 """
@@ -252,7 +252,7 @@ class FittedByBoundedSums:
         return self.whole(ground, rows)
 
     def take(self, ground: FitContext, fit: StepFit, total: Words) -> None:
-        """Read the sum as real numbers; without noise (the plain twin) as they are."""
+        """Read the sum as real numbers; without noise (the plain run) as they are."""
         counts = total.view(np.int64)
         if ground.noise is None:
             self.learn(ground, fit, counts.astype(np.float64), 0.0)

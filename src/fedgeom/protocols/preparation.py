@@ -177,8 +177,8 @@ class SumDirections(SumQuestion, kind="prepare.directions", checked=True, in_gro
     """Ask for the covariance times some directions."""
 
     answer_reveals: ClassVar[str] = (
-        "masked; with all others: the covariance of all columns times some directions" + BY_GROUP
-    )
+        "masked; with all others: the covariance of all columns times some directions"
+    ) + BY_GROUP
     last: Last = None
 
 

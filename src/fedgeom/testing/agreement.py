@@ -1,4 +1,4 @@
-"""Checks of what a run yields: the plain twin's result, the same on every engine, a ledger that leaves nothing out."""
+"""Checks of what a run yields: the plain run's result, the same on every engine, a ledger that leaves nothing out."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ def secure_equals_plain(context: CheckContext) -> int:
     wanted, wanted_facts = twin.model.tensors()
     odd = {name: (facts.get(name), wanted_facts.get(name)) for name in facts.keys() | wanted_facts.keys()}
     odd = {name: both for name, both in odd.items() if not _alike(*both, context.tolerance)}
-    assert not odd, f"facts of the model that are not the plain twin's: {odd}"
+    assert not odd, f"facts of the model that are not the plain run's: {odd}"
     _close(arrays, wanted, context.tolerance, "the joint model")
     for site, own in twin.local.items():
-        assert site in finished.local, f"{site} has no result, but the plain twin has one for it"
+        assert site in finished.local, f"{site} has no result, but the plain run has one for it"
         shared = {key: value for key, value in own.items() if key in finished.local[site]}
         found = {key: finished.local[site][key] for key in shared}
         _close(found, shared, context.tolerance, f"the result of {site}")
@@ -62,19 +62,17 @@ def _alike(found: Any, wanted: Any, tolerance: float) -> bool:
 
 
 def _close(found: Mapping[str, Any], wanted: Mapping[str, Any], tolerance: float, what: str) -> None:
-    assert set(found) == set(wanted), f"{what} has {sorted(found)}, the plain twin's {sorted(wanted)}"
+    assert set(found) == set(wanted), f"{what} has {sorted(found)}, the plain run's {sorted(wanted)}"
     for name, value in wanted.items():
         one = np.asarray(found[name])
         other = np.asarray(value)
         if other.dtype.kind in "fiu":
-            assert one.shape == other.shape, (
-                f"{what}: {name} has shape {one.shape}, the plain twin's {other.shape}"
-            )
+            assert one.shape == other.shape, f"{what}: {name} has shape {one.shape}, the plain run's {other.shape}"
             gap = float(np.max(np.abs(one.astype(float) - other.astype(float)), initial=0.0))
             limit = tolerance * (1 + float(np.max(np.abs(other), initial=0.0)))
-            assert gap <= limit, f"{what}: {name} differs from the plain twin's by {gap:.3g}"
+            assert gap <= limit, f"{what}: {name} differs from the plain run's by {gap:.3g}"
         else:
-            assert one.tolist() == other.tolist(), f"{what}: {name} is {found[name]!r}, the plain twin's {value!r}"
+            assert one.tolist() == other.tolist(), f"{what}: {name} is {found[name]!r}, the plain run's {value!r}"
 
 
 def same_seed_same_model(context: CheckContext) -> int:

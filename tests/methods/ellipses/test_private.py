@@ -92,7 +92,7 @@ def test_what_has_no_bound_is_refused(settings: dict[str, Any], words: str) -> N
 
 
 def test_a_plain_twin_and_too_few_rows_say_so() -> None:
-    with pytest.raises(InputError, match="the plain twin adds no noise"):
+    with pytest.raises(InputError, match="the plain run adds no noise"):
         job().plain([table("n")])
     with pytest.raises(InputError, match=r"lost in the noise|fall into"):
         fedgeom.run(job(privacy=DP(epsilon=0.01, clip=1.6)), [table(name, 20) for name in "nsw"])

@@ -88,7 +88,7 @@ def whole(model) -> np.ndarray:
 
 
 def own(found, site: str) -> np.ndarray:
-    """All parameters of a site's own model, from a run or a plain twin."""
+    """All parameters of a site's own model, from a run or a plain run."""
     return whole(found.model.for_site(found.local[site]))
 
 

@@ -157,7 +157,7 @@ def test_a_coordinator_cannot_make_sites_count_unlike() -> None:
 
 
 def test_the_plain_twin_says_that_it_has_no_noise() -> None:
-    with pytest.raises(InputError, match="the plain twin adds no noise"):
+    with pytest.raises(InputError, match="the plain run adds no noise"):
         per_row().plain([table(30, name) for name in "nsw"])
 
 

@@ -1,4 +1,4 @@
-"""Moments by secure sum: the plain twin, lost sites, names that stay among the sites, wrong input."""
+"""Moments by secure sum: the plain run, lost sites, names that stay among the sites, wrong input."""
 
 from __future__ import annotations
 

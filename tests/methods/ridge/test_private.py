@@ -85,7 +85,7 @@ def test_what_the_one_sum_does_not_cover_is_refused(settings: dict[str, Any], wo
 
 
 def test_the_plain_twin_says_that_it_has_no_noise() -> None:
-    with pytest.raises(InputError, match="the plain twin adds no noise"):
+    with pytest.raises(InputError, match="the plain run adds no noise"):
         job().plain([table(30, name) for name in "nsw"])
 
 

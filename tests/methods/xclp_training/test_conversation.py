@@ -40,7 +40,7 @@ def test_labels_spread_in_their_rounds_over_the_sites_that_train():
     assert len(stamps) == 2
 
 
-def test_where_no_site_drawn_has_a_label_training_goes_on_with_what_there_is():
+def test_where_no_site_drawn_has_a_label_the_round_has_no_pseudo_labels():
     data = [site if at < 2 else without_labels(site) for at, site in enumerate(sites(8, labelled=0.6))]
     method = quick(n_rounds=6, warmup_rounds=1, participation=0.375, weights="sites")
     names = [site.name for site in data]

@@ -20,8 +20,8 @@ class SumEllipseScales(
     """Ask for a site's masked column means and deviations, from which the joint scale is made."""
 
     answer_reveals: ClassVar[str] = (
-        "masked; with all others: column means and deviations and row counts, added up" + BY_GROUP
-    )
+        "masked; with all others: column means and deviations and row counts, added up"
+    ) + BY_GROUP
 
 
 class HowMany(SumQuestion, kind="ellipses.classes"):

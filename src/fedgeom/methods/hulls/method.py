@@ -20,6 +20,7 @@ from fedgeom.federation.plan import Ask, Plan, Shape, Sum
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.results import RunWarning
 from fedgeom.federation.site import Site
+from fedgeom.memo import memoize
 from fedgeom.methods.hulls import embedding as joint_map
 from fedgeom.methods.hulls.core import (
     LEVELS,
@@ -135,9 +136,7 @@ class Hulls(HullSettings, Method):
             )
             scatter = None
         levels, decides = foreseen_levels(self, shape)
-        coarse = (
-            self if shape.known else replace(self, epsilon=ANY_EPSILON)
-        )  # a grid too fine is told where it is known
+        coarse = self if shape.known else _coarse(self)  # a grid too fine is told where it is known
         encoding = coarse._plan(levels, shape.n_sites, shape.n_classes if self.shared else 0)
         encode: type[EncodeHulls | EncodeCorners] = EncodeCorners if self.shared else EncodeHulls
         word = encode(plan=encoding, embedding=embedding, scatter=scatter)
@@ -317,3 +316,9 @@ class Hulls(HullSettings, Method):
     def rows_shown(self, site: SiteData, question: Question) -> list[ShownRows]:
         """Return the corners of the site's hulls, where a question asks for them."""
         return corners(site, question, self.trim) if isinstance(question, EncodeHulls | EncodeCorners) else []
+
+
+@memoize(4)  # settings are checked when they are made, and each site asks for these
+def _coarse(method: Hulls) -> Hulls:
+    """Return the same settings with a grid that always fits."""
+    return replace(method, epsilon=ANY_EPSILON)

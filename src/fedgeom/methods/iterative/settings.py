@@ -297,7 +297,8 @@ class TrainingRule(NetworkSettings, SumSettings, TableSettings, Settings):
     validation_fraction: Annotated[float, Between(0, 0.9)] = 0.0
     """The share of its rows that a site sets aside to watch the loss of the joint model."""
     patience: Annotated[int, Between(1, MOST_ROUNDS)] | None = None
-    """Stop when the loss on rows set aside has not fallen for this many rounds; the best model is kept."""
+    """Stop when the loss on rows set aside has not fallen for this many rounds, and return the model with the least
+    loss; where ``n_rounds`` end first, the last model."""
 
     def __post_init__(self) -> None:
         known: Any = self.learner

@@ -127,8 +127,8 @@ class SumTrainingColumns(
     """Ask for masked sums over the columns, from which all sites get one common scale."""
 
     answer_reveals: ClassVar[str] = (
-        "masked; with all others: the number of rows, mean and variance of each column" + BY_GROUP
-    )
+        "masked; with all others: the number of rows, mean and variance of each column"
+    ) + BY_GROUP
 
 
 class CountTrainingRows(SumQuestion, kind="train.rows", checked=True):

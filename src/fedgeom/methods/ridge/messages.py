@@ -21,31 +21,31 @@ class SumRidgeColumns(SumQuestion, kind="ridge.columns", checked=True, in_groups
     classes: Names
 
 
-class SumPatches(SumQuestion, kind="ridge.patches", checked=True, in_groups=True):
+class SumPatches(SumQuestion, kind="ridge.patches", checked=True):
     """Ask for the masked moments of patches of images."""
 
     answer_reveals: ClassVar[str] = (
         "masked; with all others, to everybody: the mean and covariance of small patches of all images"
-    ) + BY_GROUP
+    )
     last: SumResult
     """The sum before this one, from which the patches' contrast follows."""
 
 
-class CountPatches(SumQuestion, kind="ridge.patch-counts", checked=True, in_groups=True):
+class CountPatches(SumQuestion, kind="ridge.patch-counts", checked=True):
     """Ask, masked, how many images have a patch near each filter, and whether there are any."""
 
     answer_reveals: ClassVar[str] = (
         "masked; with all others, to everybody: how many images and sites have patches like each filter"
-    ) + BY_GROUP
+    )
     last: SumResult
 
 
-class SumClusters(SumQuestion, kind="ridge.clusters", checked=True, in_groups=True):
+class SumClusters(SumQuestion, kind="ridge.clusters", checked=True):
     """Ask for the masked sums of the patches near each filter that enough images and sites have."""
 
     answer_reveals: ClassVar[str] = (
         "masked; with all others, to everybody: the filters, which are mean patches of many images"
-    ) + BY_GROUP
+    )
     last: SumResult
 
 

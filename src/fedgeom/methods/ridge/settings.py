@@ -81,10 +81,11 @@ class RidgeSettings(GroupedSums, Settings):
                 f"updatable=True given with balanced={self.balanced} and alpha={self.alpha!r}; wanted one "
                 'sum in which rows count alike: balanced=False, and alpha="gcv" or a number'
             )
-        if self.group_draw is not None and (self.updatable or self.alpha == "folds"):
+        if self.group_draw is not None and (self.updatable or self.alpha == "folds" or self.conv is not None):
             raise InputError(
-                f"aggregation=GroupMedian(…) given with updatable={self.updatable} and alpha={self.alpha!r}; groups "
-                'are compared in one sum: wanted updatable=False, and alpha="gcv" or a number'
+                f"aggregation=GroupMedian(…) given with updatable={self.updatable}, alpha={self.alpha!r} and features "
+                f"{[one.name for one in self.maps]}; groups are compared in one sum of given features: wanted "
+                'updatable=False, alpha="gcv" or a number, and no "conv" (take "random-conv")'
             )
         row = self.most_features + self.most_classes + 1
         if self.max_sum_length < row:

@@ -62,7 +62,7 @@ class XclpTrainingLoop(TrainingLoop):
         try:
             _, figures = talk.spread(self.agreed.classes)
             self.sites.metrics.setdefault("labels spread", []).append({"round": number + 1} | figures)
-        except NothingToSpreadError:  # nobody drawn has a label; sites go on with what they have
+        except NothingToSpreadError:  # nobody drawn has a label: no row has a pseudo-label in this round
             self.sites.metrics.setdefault("labels spread", []).append({"round": number + 1, "labelled": 0})
         finally:
             reached = cohort.left
