@@ -134,13 +134,13 @@ class SumCells(SumQuestion, kind="prepare.cells", checked=True, decides_floors=T
     last: Last = None
 
 
-class SumFloors(SumQuestion, kind="prepare.floors", checked=True, decides_floors=True):
+class SumFloors(SumQuestion, kind="prepare.floors", checked=True, decides_floors=True, in_groups=True):
     """Ask how many rows set a column apart: from its usual value, and from each other column."""
 
     answer_reveals: ClassVar[str] = (
         "masked; with all others: how many rows, up to the policies' floor, and how many sites differ from the usual "
         "value of each column, where columns are summed by class also in each class, and tell two columns apart"
-    )
+    ) + BY_GROUP
     last: Last = None
 
 

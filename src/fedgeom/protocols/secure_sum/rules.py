@@ -18,7 +18,7 @@ from fedgeom.crypto.neighbours import COMPLETE_UP_TO, ring_order, smallest_part
 from fedgeom.crypto.tags import WORDS, is_sum
 from fedgeom.errors import FedgeomError, InputError, ProtocolError
 from fedgeom.federation.messages import Names
-from fedgeom.federation.plan import Plan, Shape, Steps, Sum
+from fedgeom.federation.plan import Plan, Shape, Steps, Sum, words
 from fedgeom.memo import memoize
 from fedgeom.protocols.fixed_point import RING, numbers_of, to_fixed
 from fedgeom.protocols.join.site import NO_NAMES, JoinPart, in_order, name_set, read_names, strictest_policy
@@ -521,8 +521,13 @@ def agreed_total(ask: type[SumQuestion], totals: Sequence[Words], sites: Sequenc
     the middle. So every number is a sum over groups that are there, in whole numbers, the same on any machine, and what
     follows from it, such as a matrix without negative eigenvalues, follows as from any sum.
 
+    Counts that decide what is too rare are not put together: all groups' stand one behind the other, since what is
+    summed in each group must have enough rows in each.
+
     totals: of each group (words,), u8; sites: how many sites each is over.
     """
+    if ask.decides_floors:
+        return np.concatenate(totals)
     order = _from_the_middle(ask, totals, sites)
     kept = order[: len(order) - (len(order) - 1) // 2]
     chosen = [*kept, *kept[: len(order) - len(kept)]]
@@ -577,4 +582,5 @@ def _each_group(step: Sum, shape: Shape, draw: GroupDraw) -> Plan:
             GroupPart(group=at, round=result.round, asked=names, sites=names, total=result.total, tag=result.tag)
         )
     first = parts[0]
-    return SumResult(round=first.round, sites=shape.sites, total=first.total, tag=first.tag, groups=tuple(parts))
+    total = words(len(parts) * step.length) if type(step.specimen()).decides_floors else first.total
+    return SumResult(round=first.round, sites=shape.sites, total=total, tag=first.tag, groups=tuple(parts))

@@ -179,7 +179,7 @@ class SumPart(Part[SumsMemory]):
         page = self.memory.rounds.get(own, SumRound())
         if not page.vector_hash or self.joining.memory.sums[own] != question.kind or not question.checked:
             raise ProtocolError(f"sums of groups from round {result.round} on came; this site added nothing there")
-        if any(one.round != result.round + one.group or one.total.shape != result.total.shape for one in parts):
+        if any(one.round != result.round + one.group or one.total.shape != parts[0].total.shape for one in parts):
             raise ProtocolError("the sums of groups that came are not those of one step")
         if list(result.sites) != sorted(name for one in parts for name in one.sites):
             raise ProtocolError("the sum that came is not one of the groups' sites")
