@@ -327,33 +327,37 @@ def judge(
 ) -> Judgement:
     """Return what the counts of all sites leave out; ``floors`` are sites and rows, of the strictest policy.
 
-    ``one_hot`` has the first column of each column of words, and the one after its last.
+    ``one_hot`` has the first column of each column of words, and the one after its last. Where groups of sites are
+    summed apart, ``total`` has their counts one behind the other, and each group must have enough.
     """
     least_sites, least_rows = floors
-    whole, by_class, pairs = layout.split(total)
+    split = [layout.split(one) for one in total.reshape(-1, layout.length)]
+    whole, by_class, pairs = (np.array(parts) for parts in zip(*split, strict=True))  # (groups, …)
 
-    def enough(rows: Ints, sites: Ints) -> Bools:
-        found: Bools = (rows >= least_rows) & (sites >= least_sites)
-        return found
+    def enough(counts: Ints) -> Bools:
+        found = (counts[:, 0] >= least_rows) & (counts[:, 1] >= least_sites)
+        return np.asarray(found.all(axis=0))
 
-    why = np.where(enough(*whole), KEPT, FEW).astype(np.uint8)
-    hiding = [enough(*whole)]
+    why = np.where(enough(whole), KEPT, FEW).astype(np.uint8)
+    hiding = [enough(whole)]
     fails = [~hiding[0]]
-    for rows, sites, constant, hashes, squares in by_class:
+    for at in range(layout.classes):
+        rows, sites, constant, hashes, squares = by_class[:, at].swapaxes(0, 1)
         same = (rows == 0) & (constant * squares == hashes**2)
-        hiding.append(enough(rows, sites))
-        fails.append(~hiding[-1] & ~same)
+        few = (rows < least_rows) | (sites < least_sites)
+        hiding.append(~few.any(axis=0))
+        fails.append((few & ~same).any(axis=0))
         why[(why == KEPT) & fails[-1]] = FEW_IN_CLASS
     for first, end in one_hot:
         _hide_complement(why[first:end], [one[first:end] for one in hiding], [one[first:end] for one in fails])
     if layout.gaps:
         columns = why[: layout.columns]
-        why[layout.columns :][whole[0, layout.columns :] == 0] = NO_GAPS
+        why[layout.columns :][(whole[:, 0, layout.columns :] == 0).all(axis=0)] = NO_GAPS
         gaps = why[layout.columns :]
         gaps[(columns != KEPT) & (gaps == KEPT)] = FEW
     if layout.pairs:
         one, other = np.triu_indices(layout.looks, 1)
-        for at in np.flatnonzero(~enough(*pairs)).tolist():
+        for at in np.flatnonzero(~enough(pairs)).tolist():
             if why[one[at]] == KEPT == why[other[at]]:
                 why[other[at]] = ALIKE
                 if layout.gaps and other[at] < layout.columns:

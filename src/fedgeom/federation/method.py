@@ -81,6 +81,9 @@ class Method(Settings):
     matches_names: ClassVar[bool] = False
     """Whether the method can find out which of the sites' own names mean the same; its setting ``names`` says so."""
 
+    doubts: ClassVar[bool] = False
+    """Whether sites say in the end, masked, at how many of them the joint model does much worse than their own rows
+    allow: for methods whose model follows from few sums, which one site that lies can bend."""
     column_floors: ClassVar[bool] = False
     """Whether columns that few rows or sites set apart are left out, where policies have floors, although no rows are
     prepared: for methods that sum products of columns. Where rows are prepared they always are."""
@@ -140,6 +143,11 @@ class Method(Settings):
         shape = getattr(self, "shape", None) or getattr(getattr(self, "network", None), "shape", None)
         settings = {"by_class": self.sums_by_class, "gaps": gaps, "blank": bool(shape)}
         return (*own[:first], Step.read({"name": FLOORS, **settings}, "prepare"), *own[first:])
+
+    @property
+    def asks_for_doubts(self) -> bool:
+        """Whether a run ends with the sum of doubts; not with privacy, where rows are not looked at again."""
+        return self.doubts and privacy_of(self) is None
 
     def smallest_sum(self, sites: int) -> int:
         """Return over how few of so many sites a secure sum of a run may go, if no site is lost: here over all.

@@ -24,6 +24,7 @@ from fedgeom.data.tables import Table, as_labels, is_sparse, listed
 from fedgeom.errors import InputError, ProtocolError, is_name
 from fedgeom.federation.messages import Array, Name
 from fedgeom.federation.steps import (
+    FLOORS,
     MOST_COLUMNS,
     Block,
     Columns,
@@ -396,7 +397,9 @@ class Fitting:
         """Take the next sum over all sites."""
         at, ground = self._settle()
         wanted = self.next()
-        if wanted is None or total.shape != (wanted[1],):
+        # Counts that decide floors come once for each drawn group.
+        times = len(total) // max(wanted[1], 1) if wanted is not None and wanted[0] == FLOORS else 1
+        if wanted is None or total.shape != (max(times, 1) * wanted[1],):
             raise ProtocolError(f"a sum of {len(total)} words came; wanted {wanted[1] if wanted else 'none'}")
         try:
             self._ways[at].take(ground, self.fits[at], total)

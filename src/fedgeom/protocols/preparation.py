@@ -52,7 +52,7 @@ from fedgeom.federation.site import Part, answers
 from fedgeom.federation.steps import MOST_COLUMNS, Columns, FitContext, Step, StepFit, SumKind, numbers_only, unfit
 from fedgeom.memo import memoize, memoize_per_object
 from fedgeom.protocols.join.site import JoinPart
-from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult, blank_result
+from fedgeom.protocols.secure_sum.messages import BY_GROUP, SumQuestion, SumResult, blank_result
 
 SLOTS = 256
 """Categories are counted under numbers up to a multiple of this."""
@@ -134,56 +134,60 @@ class SumCells(SumQuestion, kind="prepare.cells", checked=True, decides_floors=T
     last: Last = None
 
 
-class SumFloors(SumQuestion, kind="prepare.floors", checked=True, decides_floors=True):
+class SumFloors(SumQuestion, kind="prepare.floors", checked=True, decides_floors=True, in_groups=True):
     """Ask how many rows set a column apart: from its usual value, and from each other column."""
 
     answer_reveals: ClassVar[str] = (
         "masked; with all others: how many rows, up to the policies' floor, and how many sites differ from the usual "
         "value of each column, where columns are summed by class also in each class, and tell two columns apart"
-    )
+    ) + BY_GROUP
     last: Last = None
 
 
-class SumBins(SumQuestion, kind="prepare.bins", checked=True, rounded=True):
+class SumBins(SumQuestion, kind="prepare.bins", checked=True, in_groups=True, rounded=True):
     """Ask how many numbers lie in bins around a quantile; where policies have floors, how many means of groups."""
 
     answer_reveals: ClassVar[str] = (
         "masked; with all others: how many numbers of a column (or depths of rows; where policies have floors, means "
         "of groups of min_rows neighbours) lie in bins around a quantile, and in the end the quantile, to the terms' "
         "bin width"
-    )
+    ) + BY_GROUP
     last: Last = None
 
 
-class SumMoments(SumQuestion, kind="prepare.moments", checked=True):
+class SumMoments(SumQuestion, kind="prepare.moments", checked=True, in_groups=True, words_per_number=4):
     """Ask for sums of columns and of their squares."""
 
     answer_reveals: ClassVar[str] = (
         "masked; with all others: the sums of each column, or of its squares, over all rows"
+    ) + BY_GROUP
+    last: Last = None
+
+
+class SumProducts(SumQuestion, kind="prepare.products", checked=True, in_groups=True):
+    """Ask for sums of products of two columns."""
+
+    answer_reveals: ClassVar[str] = (
+        "masked; with all others: the covariances of all columns, over all rows" + BY_GROUP
     )
     last: Last = None
 
 
-class SumProducts(SumQuestion, kind="prepare.products", checked=True):
-    """Ask for sums of products of two columns."""
-
-    answer_reveals: ClassVar[str] = "masked; with all others: the covariances of all columns, over all rows"
-    last: Last = None
-
-
-class SumDirections(SumQuestion, kind="prepare.directions", checked=True):
+class SumDirections(SumQuestion, kind="prepare.directions", checked=True, in_groups=True):
     """Ask for the covariance times some directions."""
 
-    answer_reveals: ClassVar[str] = "masked; with all others: the covariance of all columns times some directions"
+    answer_reveals: ClassVar[str] = (
+        "masked; with all others: the covariance of all columns times some directions"
+    ) + BY_GROUP
     last: Last = None
 
 
-class SumRanks(SumQuestion, kind="prepare.ranks", checked=True):
+class SumRanks(SumQuestion, kind="prepare.ranks", checked=True, in_groups=True):
     """Ask how a site ranks the columns."""
 
     answer_reveals: ClassVar[str] = (
         "masked; with all others: how many sites choose each column, and the sums of its ranks"
-    )
+    ) + BY_GROUP
     last: Last = None
 
 
@@ -512,8 +516,7 @@ class PreparationPart(Part[PreparationMemory]):
     @property
     def _first(self) -> int:
         """The number of the first sum that a step may be fitted from."""
-        sums = self.joining.memory.sums
-        return first_sum(sums, prepares=bool(self.site.settings.preparing))
+        return first_sum(self.site.sums.steps(), prepares=bool(self.site.settings.preparing))
 
     def _take(self, last: SumResult | None) -> Fitting:
         """Take the sum that came before, once, if it is the one that the sites added up; return what follows."""
@@ -527,7 +530,11 @@ class PreparationPart(Part[PreparationMemory]):
                 raise ProtocolError("the sum that was taken last is missing")
         else:
             wanted = fitting.next()
-            if wanted is None or last.round != self._first + fitting.planned() or not memory.last:
+            if (
+                wanted is None
+                or self.site.sums.step_of(last.round) != self._first + fitting.planned()
+                or not memory.last
+            ):
                 raise ProtocolError("the sum that came is not the one that was taken last")
             self.site.sums.check_result(last, SUMS[wanted[0]])
             fitting.take(last.total.numpy())
@@ -541,7 +548,7 @@ class PreparationPart(Part[PreparationMemory]):
         if (
             wanted is None
             or SUMS[wanted[0]] is not type(ask)
-            or ask.ticket.round != self._first + fitting.planned()
+            or self.site.sums.step_of(ask.ticket.round) != self._first + fitting.planned()
         ):
             raise ProtocolError("the sum that is asked for does not come next")
         self.site.check_size(wanted[1])
@@ -768,7 +775,7 @@ def prepare(cohort: Any, steps: Sequence[Step], *, prepares: bool = True) -> Pre
     last: SumResult | None = None
     while (wanted := fitting.next()) is not None:
         kind, length = wanted
-        cohort.skip_to(first + fitting.planned())
+        cohort.skip_to_step(first + fitting.planned())
         found: SumResult = cohort.sum_checked(SUMS[kind](last=last), length=length)
         last = found
         fitting.take(last.total.numpy())

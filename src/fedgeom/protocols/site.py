@@ -31,6 +31,7 @@ from fedgeom.federation.preparation import Preparation
 from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.site import Memory, Part, Site
 from fedgeom.privacy.bounded_sums import BoundedVector
+from fedgeom.protocols.doubts import DoubtsMemory, DoubtsPart, JudgeModel
 from fedgeom.protocols.evaluation import EvaluateModel, EvaluationMemory, EvaluationPart, numbered
 from fedgeom.protocols.join.messages import DrawRing, Hello, Share
 from fedgeom.protocols.join.site import JoinMemory, JoinPart, RingDraw, RingMemory
@@ -54,7 +55,7 @@ from fedgeom.protocols.secure_sum.messages import (
     blank_result,
     hash_asked,
 )
-from fedgeom.protocols.secure_sum.rules import SumsMemory, bound_of, bounded
+from fedgeom.protocols.secure_sum.rules import SumsMemory, bound_of, bounded, draw_of, in_groups
 from fedgeom.protocols.secure_sum.site import SumPart
 
 Rows = tuple[int, int]
@@ -86,6 +87,7 @@ class SecureMemory(Memory, kw_only=True):
     sums: SumsMemory = msgspec.field(default_factory=SumsMemory)
     noising: NoiseMemory = msgspec.field(default_factory=NoiseMemory)
     handed: DeliveryMemory = msgspec.field(default_factory=DeliveryMemory)
+    doubts: DoubtsMemory = msgspec.field(default_factory=DoubtsMemory)
     evaluation: EvaluationMemory = msgspec.field(default_factory=EvaluationMemory)
 
 
@@ -110,6 +112,7 @@ class SummingSite(Site[Mem]):
         SumPart,
         NoisePart,
         DeliveredModel,
+        DoubtsPart,
         EvaluationPart,
     )
     takes_models: ClassVar[bool] = True
@@ -121,6 +124,7 @@ class SummingSite(Site[Mem]):
     sums: SumPart
     noising: NoisePart
     handed: DeliveredModel[Any]
+    doubts: DoubtsPart
     evaluation: EvaluationPart
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -131,8 +135,19 @@ class SummingSite(Site[Mem]):
 
     @classmethod
     def whole_plan(cls, settings: Any, shape: Shape) -> Plan:
-        """Yield a run's steps after joining: preparation, the method's own plan, the test on held-out rows."""
+        """Yield a run's steps after joining: preparation, the method's own plan, doubts, the test on held-out rows."""
+        draw = draw_of(settings)
+        if draw is None:
+            yield from cls._plan_for_all(settings, shape)
+        else:
+            yield from in_groups(cls._plan_for_all(settings, shape), shape, privacy_of(settings) is not None, draw)
+
+    @classmethod
+    def _plan_for_all(cls, settings: Any, shape: Shape) -> Plan:
+        """Yield the steps as they are where no groups are drawn."""
         classes = yield from cls._prepared_plan(settings, shape)
+        if settings.asks_for_doubts:
+            yield JudgeModel()
         if settings.holdout is not None:
             yield EvaluateModel(shape.n_classes if classes is None else classes, grouped=by_group(settings))
 
@@ -240,8 +255,8 @@ class SummingSite(Site[Mem]):
         return self.memory.handed.model
 
     def outcome(self) -> dict[str, Any]:
-        """Return what the site learnt, and what it counted on the rows kept aside."""
-        return self.result() | self.preparing.result() | self.evaluation.result()
+        """Return what the site learnt, whether it doubts it, and what it counted on the rows kept aside."""
+        return self.result() | self.preparing.result() | self.doubts.result() | self.evaluation.result()
 
     def joint_file(self) -> bytes:
         """Return the joint model where the site knows it and ends with another of its own; nothing elsewhere."""

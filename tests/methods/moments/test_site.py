@@ -14,6 +14,7 @@ from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
 from fedgeom.federation.messages import Array, Refusal, decode, pack, unpack
 from fedgeom.methods.moments.site import FOLDS, MomentsSite, SumClassMoments
+from fedgeom.protocols.doubts import SumDoubts
 from fedgeom.protocols.model_delivery import TakeModel, TakeResult
 from fedgeom.protocols.names import CountNames
 from fedgeom.protocols.preparation import SumFloors
@@ -73,7 +74,7 @@ def test_moments_of_another_kind_than_the_terms_say_are_refused(
 
 
 def test_a_second_sum_is_not_planned() -> None:
-    assert tuple(MomentsSite.all_sums(Moments())) == (CountNames, SumFloors, SumClassMoments)
+    assert tuple(MomentsSite.all_sums(Moments())) == (CountNames, SumFloors, SumClassMoments, SumDoubts)
     later = {"round": 3}
     (reason,) = refusals(
         Moments(),

@@ -69,6 +69,7 @@ class Ellipses(EllipseSettings, Method):
     site: ClassVar[type[Site[Any]]] = EllipseSite
     model_type: ClassVar[type[Model]] = EllipseModel
     column_floors: ClassVar[bool] = True
+    doubts: ClassVar[bool] = True
     sums_by_class: ClassVar[bool] = True
     matches_names: ClassVar[bool] = True
 
@@ -98,7 +99,8 @@ class Ellipses(EllipseSettings, Method):
         return []
 
     def check_limits(self, sites: Sequence[SiteData], policy: Policy) -> None:
-        """Refuse Gaussians that are larger than a message may be."""
+        """Refuse groups that would be too small, and Gaussians that are larger than a message may be."""
+        self.check_groups(len(sites), policy.min_cohort)
         words = {str(word) for site in sites for word in site.classes.tolist()}
         most = len(self.classes or words) if self.shared else max(len(site.classes) for site in sites)
         blocks = len(sites) if self.apart else 1

@@ -64,6 +64,7 @@ class Ridge(RidgeSettings, Method):
     site: ClassVar[type[Site[Any]]] = RidgeSite
     model_type: ClassVar[type[Model]] = RidgeModel
     column_floors: ClassVar[bool] = True
+    doubts: ClassVar[bool] = True
 
     def check(self, sites: Sequence[SiteData], policy: Policy, seed: int = 0) -> list[Finding]:
         """Refuse sites whose tables do not fit together, before anything is sent."""
@@ -76,7 +77,8 @@ class Ridge(RidgeSettings, Method):
         return []
 
     def check_limits(self, sites: Sequence[SiteData], policy: Policy) -> None:
-        """Refuse more features than the policy allows for the rows of all sites."""
+        """Refuse groups that would be too small, and more features than the policy allows for the rows of all sites."""
+        self.check_groups(len(sites), policy.min_cohort)
         if privacy_of(self) is None:
             width = check_widths(self.maps, sites[0].shape[1], self.shape, self.max_features)
             why = too_few_rows(policy, sum(map(len, sites)), width, self.folds)

@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar, Literal
 from fedgeom.errors import InputError
 from fedgeom.federation.privacy import PrivacyOrTable
 from fedgeom.federation.settings import POSITIVE, Between, ClassNames, Settings
+from fedgeom.methods.iterative.aggregation import GroupedSums
 from fedgeom.methods.ridge.core import cuts
 from fedgeom.methods.ridge.features import Binned, FeatureMap, LinearFeatures, total_width
 from fedgeom.methods.ridge.image_features import Conv
@@ -19,7 +20,7 @@ LINEAR = LinearFeatures()
 
 
 @dataclass(frozen=True, kw_only=True)
-class RidgeSettings(Settings):
+class RidgeSettings(GroupedSums, Settings):
     """Which features, how strongly they are held back, and how sums are divided."""
 
     features: tuple[FeatureMap, ...] | FeatureMap = LINEAR
@@ -79,6 +80,12 @@ class RidgeSettings(Settings):
             raise InputError(
                 f"updatable=True given with balanced={self.balanced} and alpha={self.alpha!r}; wanted one "
                 'sum in which rows count alike: balanced=False, and alpha="gcv" or a number'
+            )
+        if self.group_draw is not None and (self.updatable or self.alpha == "folds" or self.conv is not None):
+            raise InputError(
+                f"aggregation=GroupMedian(…) given with updatable={self.updatable}, alpha={self.alpha!r} and features "
+                f"{[one.name for one in self.maps]}; groups are compared in one sum of given features: wanted "
+                'updatable=False, alpha="gcv" or a number, and no "conv" (take "random-conv")'
             )
         row = self.most_features + self.most_classes + 1
         if self.max_sum_length < row:

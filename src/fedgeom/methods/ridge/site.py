@@ -370,8 +370,8 @@ class RidgeSite(SummingSite[RidgeMemory]):
         fit = self._take(ask.last, SumGram)
         plan = self.plan
         parts = gram_parts(self.settings, plan.width, plan.classes)
-        start = self.joining.memory.sums.index(SumGram.kind)
-        if ask.part >= len(parts) or ask.ticket.round != start + ask.part:
+        start = self.sums.steps().index(SumGram.kind)
+        if ask.part >= len(parts) or self.sums.step_of(ask.ticket.round) != start + ask.part:
             raise ProtocolError(f"part {ask.part} of the sum is not what round {ask.ticket.round} is for")
         self._check_rows(fit.rows(), plan.width)
         at = starts(plan.width, plan.classes)
@@ -410,11 +410,12 @@ class RidgeSite(SummingSite[RidgeMemory]):
         plan = self.plan
         stamp = fingerprint(b"last", msgspec.msgpack.encode(last))
         if memory.last != stamp:
-            planned = self.joining.memory.sums
+            planned = self.sums.steps()
             start = planned.index(SumRidgeColumns.kind)
-            if last.round != start + memory.fit.taken or memory.fit.taken >= plan.steps:
+            number = self.sums.step_of(last.round)
+            if number != start + memory.fit.taken or memory.fit.taken >= plan.steps:
                 raise ProtocolError("the sum that came is not the one that was taken last")
-            kind = self.understands()[planned[last.round]]
+            kind = self.understands()[planned[number]]
             assert issubclass(kind, SumQuestion)
             self.sums.check_result(last, kind)
             try:
@@ -426,7 +427,7 @@ class RidgeSite(SummingSite[RidgeMemory]):
         return memory.fit
 
     def _check_stage(self, asked: type[SumQuestion]) -> None:
-        planned = self.joining.memory.sums
+        planned = self.sums.steps()
         taken = self.memory.fit.taken
         expected = planned[planned.index(SumRidgeColumns.kind) + taken]
         if asked.kind != expected:
@@ -448,8 +449,8 @@ class RidgeSite(SummingSite[RidgeMemory]):
         memory = self.memory.solution
         plan = self.plan
         parts = gram_parts(self.settings, plan.width, plan.classes)
-        start = self.joining.memory.sums.index(SumGram.kind)
-        if not memory.comes_next(ask.number, ask.result.round, start, len(parts)):
+        start = self.sums.steps().index(SumGram.kind)
+        if not memory.comes_next(ask.number, self.sums.step_of(ask.result.round), start, len(parts)):
             return SolutionTaken()
         self.sums.check_result(ask.result, SumGram)
         bits = gram_bits(self.settings, self.memory.fit, len(self.joining.memory.order))
