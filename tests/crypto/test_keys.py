@@ -8,8 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, hmac
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 import fedgeom
@@ -19,12 +21,17 @@ from fedgeom.crypto.keys import (
     Identity,
     Roster,
     agreement,
+    decapsulate,
+    derive,
+    encapsulate,
     exchange_public,
     fingerprint,
     forget_agreements,
     hash_names,
+    hybrid,
+    kem_public,
     new_exchange_secret,
-    shared_key,
+    new_kem_secret,
     verify,
     verify_each,
 )
@@ -46,6 +53,10 @@ SIGNATURE_OF_NOTHING = raw(
     "e5564300c360ac729086e2cc806e828a84877f1eb8e5d974d873e06522490155"
     "5fb8821590a33bacc61e39701cf9b46bd25bf5f0595bbe24655141438e7a100b"
 )
+
+
+def shared_key(secret: bytes, public: bytes, *context: bytes) -> bytes:
+    return derive(agreement(secret, public), *context)
 
 
 def hkdf_by_hand(agreed: bytes, info: bytes) -> bytes:
@@ -91,6 +102,52 @@ def test_two_fresh_secrets_agree_and_differ_from_others() -> None:
 def test_weak_or_malformed_public_keys_are_refused(public: bytes) -> None:
     with pytest.raises(ProtocolError, match="not a valid X25519 key"):
         shared_key(ALICE, public, b"x")
+
+
+def test_a_secret_is_opened_by_the_holder_of_the_key_and_nobody_else() -> None:
+    for made_here in (True, False):
+        own, other = new_kem_secret(), new_kem_secret()
+        if not made_here:
+            forget_agreements()
+        public = kem_public(own)
+        made = encapsulate(public)
+        assert (len(public), len(made.ciphertext), len(made.secret)) == (1184, 1088, 32)
+        assert decapsulate(own, public, made.ciphertext) == made.secret
+        assert MLKEM768PrivateKey.from_seed_bytes(own).decapsulate(made.ciphertext) == made.secret
+        assert decapsulate(other, kem_public(other), made.ciphertext) != made.secret
+        changed = bytes([made.ciphertext[0] ^ 1]) + made.ciphertext[1:]
+        assert decapsulate(own, public, changed) not in (made.secret, bytes(32))
+        assert encapsulate(public).secret != made.secret
+    forget_agreements()
+    assert len(keys_module._ENCAPSULATED) == 0
+
+
+@pytest.mark.parametrize("public", [b"", bytes(1183), bytes(1185), b"\xff" * 1184])
+def test_malformed_encapsulation_keys_and_ciphertexts_are_refused_by_name(public: bytes) -> None:
+    with pytest.raises(ProtocolError, match="public key of 'berlin' is not a valid ML-KEM-768 key"):
+        encapsulate(public, owner="berlin")
+    own = new_kem_secret()
+    with pytest.raises(ProtocolError, match="ciphertext of 'berlin' is not a valid one"):
+        decapsulate(own, kem_public(own), public, sender="berlin")
+
+
+def test_the_hybrid_is_hkdfs_extraction_over_all_secrets_with_what_was_shown_as_salt() -> None:
+    one, two, three = (bytes([n]) * 32 for n in (1, 2, 3))
+    wanted = mac(fingerprint(b"fedgeom/3 hybrid", b"run", b"keys"), one + two + three)
+    assert hybrid(one, two, three, b"run", b"keys") == wanted
+    others = [(three, two, one, b"run", b"keys"), (one, two, three, b"run"), (one, two, three, b"runkeys")]
+    assert wanted not in [hybrid(*other) for other in others]
+    with pytest.raises(InputError, match="secrets of 32, 31 and 32 bytes"):
+        hybrid(one, two[:31], three)
+
+
+def test_a_cryptography_without_ml_kem_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unsupported(seed: bytes) -> None:
+        raise UnsupportedAlgorithm("ML-KEM-768 is not supported by this backend.")
+
+    monkeypatch.setattr(keys_module.MLKEM768PrivateKey, "from_seed_bytes", unsupported)
+    with pytest.raises(InputError, match=r"no ML-KEM-768.*OpenSSL 3\.5 or newer: pip install 'cryptography>="):
+        new_kem_secret()
 
 
 def test_identities_match_rfc_8032() -> None:

@@ -1,4 +1,17 @@
-"""Who a site is (Ed25519), which secrets two sites share (X25519), and sealed messages between them."""
+"""Who a site is (Ed25519), which secrets two sites share (X25519 and ML-KEM-768), and sealed messages between them.
+
+Two sites agree by both, so that what is recorded today stays closed to a quantum computer of tomorrow, and a flaw of
+the younger algorithm opens nothing (a hybrid as X-Wing and TLS's X25519MLKEM768 are):
+
+- by Diffie–Hellman, x = X25519(own secret, the other's public key);
+- by two encapsulations, one from each side: the sites a and b send each other ciphertexts for the public keys which
+  they showed, of the secrets s_ab and s_ba.
+
+``hybrid`` is HKDF's extraction with the salt SHA-256(label, run, names, public keys of both kinds, both ciphertexts)
+over x ‖ s_ab ‖ s_ba, each of 32 bytes. Whoever lacks one of the three has nothing, and whoever was shown another key,
+ciphertext or run has another key. The public keys are signed. Ciphertexts need no signature: who puts one of his own in
+place of that of b lacks s_ab, which only b can open, so both sides prove by their letters that they are who they said.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +23,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
-from cryptography.exceptions import InvalidSignature, InvalidTag
+from cryptography.exceptions import InvalidSignature, InvalidTag, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PrivateKey, MLKEM768PublicKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
@@ -198,11 +212,13 @@ def _note_made_here(public: bytes) -> None:
 def forget_agreements() -> None:
     """Forget what simulated sites have agreed on in this process; who needs it again works it out again."""
     _AGREEMENTS.clear()
-    clear(_private, _public, _peer)
+    _ENCAPSULATED.clear()
+    _MADE_HERE.clear()
+    clear(_private, _public, _peer, _kem_private, _kem_peer)
 
 
-def agreement(secret: bytes, peer_public: bytes) -> bytes:
-    """Return what two sites agree on by their keys, from which `derive` makes keys (HKDF's extraction, RFC 5869)."""
+def agreement(secret: bytes, peer_public: bytes, *, owner: str = "a peer") -> bytes:
+    """Return what two sites agree on by Diffie–Hellman, extracted as by HKDF (RFC 5869), for `hybrid`."""
 
     def agree() -> bytes:
         return hmac.digest(_NO_SALT, _private(secret).exchange(_peer(peer_public)), "sha256")
@@ -213,7 +229,92 @@ def agreement(secret: bytes, peer_public: bytes) -> bytes:
         own = _public(secret)
         return _AGREEMENTS.find((min(own, peer_public), max(own, peer_public)), agree)
     except ValueError as error:  # a point of small order, or not 32 bytes
-        raise ProtocolError("a peer's public key is not a valid X25519 key") from error
+        raise ProtocolError(f"the public key of {owner!r} is not a valid X25519 key") from error
+
+
+KEM_SECRET_BYTES = 64
+"""The two seeds of FIPS 203 from which the private key follows."""
+KEM_PUBLIC_BYTES = 1184
+CIPHERTEXT_BYTES = 1088
+
+_ENCAPSULATED = Store[bytes](_MOST_PAIRS)
+"""The secrets of ciphertexts for keys that this process made, by a hash of key and ciphertext."""
+
+
+@dataclass(frozen=True)
+class Encapsulated:
+    """A secret for the holder of a public key, and the ciphertext that tells it to nobody else."""
+
+    secret: bytes
+    ciphertext: bytes
+
+
+def new_kem_secret() -> bytes:
+    """Make the private half of an ML-KEM-768 key."""
+    secret = os.urandom(KEM_SECRET_BYTES)
+    _note_made_here(kem_public(secret))
+    return secret
+
+
+def kem_public(secret: bytes) -> bytes:
+    """Return the public half of an ML-KEM-768 key."""
+    return _kem_private(secret).public_key().public_bytes_raw()
+
+
+@memoize(4)  # to make a key of its seed costs as much as three decapsulations
+def _kem_private(secret: bytes) -> MLKEM768PrivateKey:
+    try:
+        return MLKEM768PrivateKey.from_seed_bytes(secret)
+    except UnsupportedAlgorithm as error:
+        raise InputError(
+            "the installed cryptography has no ML-KEM-768, by which sites agree on keys; wanted one that is built with "
+            "OpenSSL 3.5 or newer: pip install 'cryptography>=50', which brings its own"
+        ) from error
+
+
+@memoize(1 << 10)  # all its peers in a process encapsulate for a site; reading a key costs as much
+def _kem_peer(public: bytes) -> MLKEM768PublicKey:
+    return MLKEM768PublicKey.from_public_bytes(public)
+
+
+def encapsulate(public: bytes, *, owner: str = "a peer") -> Encapsulated:
+    """Make a secret that the ``owner`` of a public key opens, and nobody else."""
+    try:
+        secret, ciphertext = _kem_peer(public).encapsulate()
+    except ValueError as error:
+        raise ProtocolError(f"the public key of {owner!r} is not a valid ML-KEM-768 key") from error
+    if public in _MADE_HERE:
+        _ENCAPSULATED.find(fingerprint(public, ciphertext), lambda: secret)
+    return Encapsulated(secret, ciphertext)
+
+
+def decapsulate(secret: bytes, public: bytes, ciphertext: bytes, *, sender: str = "a peer") -> bytes:
+    """Open the ciphertext of a ``sender`` for one's key, of which both halves are given.
+
+    A ciphertext that was changed opens to something else (FIPS 203, implicit rejection): the letters that are sealed
+    with it do not open.
+    """
+
+    def open_it() -> bytes:
+        return _kem_private(secret).decapsulate(ciphertext)
+
+    try:
+        made_here = public in _MADE_HERE
+        return _ENCAPSULATED.find(fingerprint(public, ciphertext), open_it) if made_here else open_it()
+    except ValueError as error:
+        raise ProtocolError(f"the ciphertext of {sender!r} is not a valid one of ML-KEM-768") from error
+
+
+def hybrid(agreed: bytes, first: bytes, second: bytes, *transcript: bytes) -> bytes:
+    """Return what two sites agree on by Diffie–Hellman and two encapsulated secrets, bound to what they were shown.
+
+    ``first`` is the secret that the first of the two sites, by name, encapsulated, ``second`` that of the other.
+    """
+    if not len(agreed) == len(first) == len(second) == KEY_BYTES:
+        raise InputError(
+            f"secrets of {len(agreed)}, {len(first)} and {len(second)} bytes given; wanted {KEY_BYTES}"
+        )
+    return hmac.digest(fingerprint(b"fedgeom/3 hybrid", *transcript), agreed + first + second, "sha256")
 
 
 def derive(agreed: bytes, *context: bytes) -> bytes:
@@ -228,11 +329,6 @@ def derive(agreed: bytes, *context: bytes) -> bytes:
 def derive_for(agreed: bytes, context: bytes) -> bytes:
     """Derive the key that `derive` does, from the `fingerprint` of the context."""
     return hmac.digest(agreed, context + b"\x01", "sha256")
-
-
-def shared_key(secret: bytes, peer_public: bytes, *context: bytes) -> bytes:
-    """Agree with a site by its public key, and derive the key for one purpose."""
-    return derive(agreement(secret, peer_public), *context)
 
 
 NONCE_BYTES = 12
