@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from fedgeom.crypto.keys import CIPHERTEXT_BYTES, KEM_PUBLIC_BYTES, SEAL_BYTES
+from fedgeom.crypto.keys import CIPHERTEXT_BYTES, KEM_PUBLIC_BYTES, SEAL_BYTES, SIGNATURE_BYTES
 from fedgeom.crypto.neighbours import COMPLETE_UP_TO, degree
 from fedgeom.crypto.shamir import SHARE_BYTES
 from fedgeom.crypto.tags import WORDS
@@ -334,7 +334,7 @@ class Walk:
             ring_commit=KEY,
             min_cohort=policy.min_cohort,
             min_difference=0 if policy.sums_after_losses else policy.min_cohort,
-            signature=SIGNATURE,
+            signature=bytes(SIGNATURE_BYTES),
         )
         terms = dict(self.method.terms())
         self._note(Hello(rounds=rounds, seed=shape.seed, terms=terms, participants=shape.sites), keys)

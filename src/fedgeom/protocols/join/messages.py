@@ -8,9 +8,9 @@ from typing import Annotated, ClassVar
 import msgspec
 
 from fedgeom.crypto import shamir
-from fedgeom.crypto.keys import CIPHERTEXT_BYTES, KEM_PUBLIC_BYTES, fingerprint
+from fedgeom.crypto.keys import CIPHERTEXT_BYTES, ED25519_BYTES, KEM_PUBLIC_BYTES, SIGNATURE_BYTES, fingerprint
 from fedgeom.crypto.neighbours import COMPLETE_UP_TO, ring_order
-from fedgeom.federation.messages import Key, Message, Name, Names, Question, Signature
+from fedgeom.federation.messages import Key, Message, Name, Names, Question
 from fedgeom.federation.policy import Invitation, JobTerms, job_terms
 from fedgeom.federation.settings import is_finite
 from fedgeom.memo import memoize, memoize_last
@@ -30,6 +30,9 @@ Terms = Annotated[dict[Name, Term], msgspec.Meta(max_length=100)]
 
 KemKey = Annotated[bytes, msgspec.Meta(min_length=KEM_PUBLIC_BYTES, max_length=KEM_PUBLIC_BYTES)]
 Ciphertext = Annotated[bytes, msgspec.Meta(min_length=CIPHERTEXT_BYTES, max_length=CIPHERTEXT_BYTES)]
+
+IdentitySignature = Annotated[bytes, msgspec.Meta(min_length=ED25519_BYTES, max_length=SIGNATURE_BYTES)]
+"""By Ed25519 and ML-DSA-65, or by an identity from before by Ed25519 alone."""
 
 Floor = Annotated[int, msgspec.Meta(ge=1, lt=2**62)]
 
@@ -67,7 +70,7 @@ class PublicKeys(Message, kind="join.keys", harmless=True):
     """The site's policy: the others help with no sum with this site in it over fewer sites."""
     min_difference: Annotated[int, msgspec.Meta(ge=0)]
     """The site's policy: the others help with no two sums that differ by fewer sites, this one among them."""
-    signature: Signature
+    signature: IdentitySignature
 
     def statement(self, run: bytes, name: str, terms: bytes) -> tuple[bytes, ...]:
         """Return what the signature covers: the keys, and (as a hash) the terms on which the site joins."""
