@@ -68,6 +68,7 @@ def admit(
     files: Annotated[list[Path], typer.Argument(help="Public files of sites, NAME.pub.")], folder: Folder = Path()
 ) -> None:
     """Let sites in; a running coordinator takes note within seconds."""
+    from fedgeom.crypto.keys import describe_identity
     from fedgeom.deploy.coordinator import is_running
     from fedgeom.deploy.coordinator_folder import CoordinatorFolder
 
@@ -75,7 +76,7 @@ def admit(
     made.config()
     for file in files:
         lines = made.admit(file)
-        typer.echo(f"admitted {lines.name}, identity {lines.identity}")
+        typer.echo(f"admitted {lines.name}, identity {describe_identity(bytes.fromhex(lines.identity))}")
     typer.echo(f"check the identity by telephone; then send {made.roster_file} to all sites", err=True)
     if is_running(made):
         typer.echo("the running coordinator lets new sites in within seconds", err=True)

@@ -54,6 +54,7 @@ def init(
     ] = False,
 ) -> None:
     """Make a site's folder with its keys, and print the public lines to send to the coordinator."""
+    from fedgeom.crypto.keys import describe_identity
     from fedgeom.deploy.site_folder import SiteFolder
     from fedgeom.errors import InputError
 
@@ -69,6 +70,7 @@ def init(
     public = site.public_file(name)
     typer.echo(public.read_text(encoding="utf-8"), nl=False)
     typer.secho(f"\nSend these lines ({public}) to the coordinator.", err=True)
+    typer.secho(f"The identity to compare by telephone: {describe_identity(site.identity().public)}", err=True)
     typer.secho(
         f"Put its ca.pem and roster.json into {site.path}, look over site.toml there, then:\n"
         f"  fedgeom site preview federation.toml --folder {where}\n"

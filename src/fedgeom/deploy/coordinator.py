@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from fedgeom.crypto.keys import describe_identity
 from fedgeom.deploy import certificates
 from fedgeom.deploy.coordinator_folder import FOLDER_VARIABLE, CoordinatorFolder, NodeKey
 from fedgeom.deploy.programs import BUNDLE, write_launchers
@@ -172,7 +173,11 @@ def list_sites(folder: CoordinatorFolder) -> list[SiteStatus]:
     """Return all admitted sites, and whether they are connected."""
     states = _states(folder)
     return [
-        SiteStatus(name, public.hex(), states.get(name, "not known to Flower yet") if states is not None else "")
+        SiteStatus(
+            name,
+            describe_identity(public),
+            states.get(name, "not known to Flower yet") if states is not None else "",
+        )
         for name, public in folder.roster().items()
     ]
 

@@ -57,6 +57,8 @@ def check_site(folder: SiteFolder, say: Say) -> None:
             f"{folder.path / config.roster} does not hold {config.name!r} with this site's identity; send "
             f"{config.name}.pub to the coordinator and ask for the new roster.json"
         )
+    if roster.classical:
+        say(f"not post-quantum: {', '.join(roster.classical)} sign with Ed25519 alone, as the roster has them")
     if config.insecure:
         say("INSECURE: no TLS, and Flower does not check who connects; on this machine only, for trying out")
         return

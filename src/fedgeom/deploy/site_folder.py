@@ -51,7 +51,8 @@ class PublicLines(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     """What a site sends to the coordinator once: its name and public keys, as a small JSON file."""
 
     name: str
-    identity: Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{64}\Z")]
+    identity: Annotated[str, msgspec.Meta(pattern=r"\A([0-9a-f]{64}|[0-9a-f]{3968})\Z")]
+    """Of Ed25519 and ML-DSA-65; of sites from before, of Ed25519 alone."""
     node: Annotated[str, msgspec.Meta(pattern=r"\Aecdsa-sha2-nistp384 [A-Za-z0-9+/=]+\Z")]
 
 
@@ -177,7 +178,7 @@ class SiteFolder:
 
     @property
     def identity_file(self) -> Path:
-        """The Ed25519 key that never leaves the site."""
+        """The secret keys, of Ed25519 and ML-DSA-65, that never leave the site."""
         return self.path / "identity.key"
 
     @property

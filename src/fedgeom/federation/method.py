@@ -164,6 +164,11 @@ class Method(Settings):
         """
         return {}
 
+    @property
+    def pairs_meet(self) -> bool:
+        """Whether every two sites write to each other: with many sites they otherwise do so with some alone."""
+        return False
+
     def sum_sites(self, names: Sequence[str], seed: int) -> Sequence[Collection[str]] | None:
         """Return for each planned sum which sites of a cohort may be in it; None, as here: any may be in any.
 

@@ -33,7 +33,7 @@ from fedgeom.federation.site import Memory, Part, Site
 from fedgeom.privacy.bounded_sums import BoundedVector
 from fedgeom.protocols.doubts import DoubtsMemory, DoubtsPart, JudgeModel
 from fedgeom.protocols.evaluation import EvaluateModel, EvaluationMemory, EvaluationPart, numbered
-from fedgeom.protocols.join.messages import DrawRing, Hello, Share
+from fedgeom.protocols.join.messages import DrawRing, Hello, Meet, Share
 from fedgeom.protocols.join.site import JoinMemory, JoinPart, RingDraw, RingMemory
 from fedgeom.protocols.model_delivery import DeliveredModel, DeliveryMemory
 from fedgeom.protocols.noise import NoiseMemory, NoisePart
@@ -93,7 +93,7 @@ class SecureMemory(Memory, kw_only=True):
 
 Mem = TypeVar("Mem", bound=SecureMemory)
 
-OWN_RULES = (Hello, DrawRing, Share, Confirm, Witness, Unmask)
+OWN_RULES = (Hello, DrawRing, Meet, Share, Confirm, Witness, Unmask)
 """Questions that see themselves to being answered once: their parts say how."""
 
 
@@ -285,7 +285,7 @@ class SummingSite(Site[Mem]):
 
     def answer(self, question: Question) -> Message:
         """Answer one question; one that asks for a sum is admitted first, and its answer masked."""
-        if not isinstance(question, Hello | DrawRing | Share) and not self.joining.memory.cohort:
+        if not isinstance(question, Hello | DrawRing | Meet | Share) and not self.joining.is_done:
             raise ProtocolError("the site was asked before it joined")
         self._check_prepared(question)
         if not isinstance(question, SumQuestion):

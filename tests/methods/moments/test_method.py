@@ -42,6 +42,7 @@ def test_means_of_four_numbers_by_hand() -> None:
     "step",
     [
         "join.hello",
+        "join.meet",
         "join.share",
         "names.seal",
         "names.open",
