@@ -13,7 +13,6 @@ import os
 import signal
 import sys
 import time
-import traceback
 from pathlib import Path
 
 import msgspec
@@ -22,18 +21,14 @@ from fedgeom.deploy.programs import import_ahead, leave_no_traces, limit_memory
 from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.engines.answerer import Answerer, AnswererGoneError, serve
 from fedgeom.engines.nats.link import FOREIGN, NOT_ADMITTED
-from fedgeom.engines.nats.site import AnswerOutcome, LinkState, SiteLink
+from fedgeom.engines.nats.site import LinkState, SiteLink, answer_with
 from fedgeom.engines.processes import exit_with_parent, run_and_exit
-from fedgeom.errors import DecodeError, printable
+from fedgeom.errors import printable
 from fedgeom.storage import write_json
-from fedgeom.version import __version__
-
-log = logging.getLogger(__name__)
 
 MODULE = "fedgeom.deploy.nats_site"
 """This module, by the name under which it is run as a program."""
 LINK = "link.json"
-FAILED = "the site failed while it was answering; its own log says why"
 DIED_HINT = "the process that answered a question died (was memory short?); the site is asked again"
 LEAVING = 75
 """The exit code of the connected process when nothing can be answered any more."""
@@ -143,19 +138,13 @@ def connect(folder: SiteFolder) -> None:
         (folder.path / LINK).unlink(missing_ok=True)
 
 
-def answer(folder: SiteFolder, request: bytes) -> AnswerOutcome:
-    """Answer one question, within the memory that the policy allows; what goes wrong is told without its text."""
+def answer(folder: SiteFolder, request: bytes) -> bytes:
+    """Answer one question, within the memory that the site's policy allows."""
     from fedgeom.deploy import answers  # slow to import, and the connected process needs none of it
 
     limit_memory(folder.config().policy.max_memory_mb)
-    try:
-        reply, _ = answers.answer(folder, request, None, carries=False)
-        return AnswerOutcome(answer=reply)
-    except DecodeError as error:
-        return AnswerOutcome(refused=f"refused: {error} (the site runs fedgeom {__version__})")
-    except Exception:  # its text may quote the data
-        log.error("the question could not be answered\n%s", printable(traceback.format_exc(), lines=True))
-        return AnswerOutcome(refused=FAILED)
+    reply, _ = answers.answer(folder, request, None, carries=False)
+    return reply
 
 
 def main(what: str, path: str) -> None:
@@ -165,7 +154,7 @@ def main(what: str, path: str) -> None:
     logging.getLogger("asyncio").setLevel(logging.ERROR)
     if what == "answer":
         import_ahead()
-        serve(lambda request: msgspec.msgpack.encode(answer(folder, request)))
+        serve(answer_with(lambda request: answer(folder, request)))
     else:
         exit_with_parent(os.getppid())
         connect(folder)

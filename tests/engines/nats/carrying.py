@@ -11,14 +11,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-import msgspec
-
 from fedgeom.deploy import certificates
-from fedgeom.engines.answerer import AnswererDiedError
 from fedgeom.engines.nats.engine import NatsEngine, NatsLink
 from fedgeom.engines.nats.link import Endpoint, new_seed, public_key
 from fedgeom.engines.nats.server import ServerSettings, find_server
-from fedgeom.engines.nats.site import AnswerOutcome, SiteLink
+from fedgeom.engines.nats.site import SiteLink, answer_with
 from fedgeom.engines.processes import free_port, wait_for_port
 from tests.waiting import until
 
@@ -97,14 +94,7 @@ def running_site(
 ) -> Iterator[list[str]]:
     """Run a site in a thread; yields what it is told of its connection."""
 
-    def reply(question: bytes) -> bytes:
-        try:
-            return msgspec.msgpack.encode(AnswerOutcome(answer=answer(name, question)))
-        except AnswererDiedError:
-            raise
-        except Exception:
-            return msgspec.msgpack.encode(AnswerOutcome(refused="the site failed; its own log says why"))
-
+    reply = answer_with(lambda question: answer(name, question))
     told: list[str] = []
     loop = asyncio.new_event_loop()
     link = SiteLink(

@@ -8,7 +8,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import logging
 import time
+import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -41,11 +43,14 @@ from fedgeom.engines.nats.link import (
     read_request,
     subject_of,
 )
+from fedgeom.errors import DecodeError, printable
 from fedgeom.version import __version__
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
     from nats.aio.msg import Msg
+
+log = logging.getLogger(__name__)
 
 MOST_HELD = 32
 """How many questions a site holds at a time, of as many runs: those that nobody asked about for longest give way."""
@@ -60,6 +65,27 @@ class AnswerOutcome(msgspec.Struct, array_like=True):
 
     answer: bytes = b""
     refused: str = ""
+
+
+FAILED = "the site failed while it was answering; its own log says why"
+
+
+def answer_with(answer: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
+    """Return the function that answers, in the process that does: from a question to an encoded `AnswerOutcome`.
+
+    Errors leave without their text, which may quote the site's data.
+    """
+
+    def outcome(question: bytes) -> AnswerOutcome:
+        try:
+            return AnswerOutcome(answer=answer(question))
+        except DecodeError as error:
+            return AnswerOutcome(refused=f"refused: {error} (the site runs fedgeom {__version__})")
+        except Exception:
+            log.error("the question could not be answered\n%s", printable(traceback.format_exc(), lines=True))
+            return AnswerOutcome(refused=FAILED)
+
+    return lambda question: msgspec.msgpack.encode(outcome(question))
 
 
 @dataclass
