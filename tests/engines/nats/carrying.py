@@ -11,11 +11,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import msgspec
+
 from fedgeom.deploy import certificates
 from fedgeom.engines.nats.engine import NatsEngine, NatsLink
 from fedgeom.engines.nats.link import Endpoint, new_seed, public_key
 from fedgeom.engines.nats.server import ServerSettings, find_server
-from fedgeom.engines.nats.site import SiteLink, answer_with
+from fedgeom.engines.nats.site import AnswerOutcome, SiteLink, answer_with
 from fedgeom.engines.processes import free_port, wait_for_port
 from tests.waiting import until
 
@@ -90,16 +92,28 @@ def running_server(folder: Path, names: Sequence[str]) -> Iterator[Server]:
 
 @contextmanager
 def running_site(
-    server: Server, name: str, answer: Answer, *, largest: int = 2**26, port: int | None = None
+    server: Server,
+    name: str,
+    answer: Answer,
+    *,
+    largest: int = 2**26,
+    port: int | None = None,
+    guarded: bool = True,
 ) -> Iterator[list[str]]:
     """Run a site in a thread; yields what it is told of its connection."""
 
-    reply = answer_with(lambda question: answer(name, question))
+    def mine(question: bytes) -> bytes:
+        return answer(name, question)
+
+    def bare(question: bytes) -> bytes:
+        """Answer as a process does that may die: nothing is caught here."""
+        return msgspec.msgpack.encode(AnswerOutcome(answer=answer(name, question)))
+
     told: list[str] = []
     loop = asyncio.new_event_loop()
-    link = SiteLink(
-        name, server.endpoint(name, port), reply, largest=largest, told=lambda state: told.append(state.trouble)
-    )
+    reply = answer_with(mine) if guarded else bare
+    where = server.endpoint(name, port)
+    link = SiteLink(name, where, reply, largest=largest, told=lambda state: told.append(state.trouble))
     task = loop.create_task(link.run())
 
     def run() -> None:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -46,6 +46,9 @@ from fedgeom.engines.nats.link import (
 from fedgeom.errors import InputError, printable
 from fedgeom.federation.coordinator import Lost
 from fedgeom.federation.messages import LARGEST_MESSAGE, Buffer
+
+if TYPE_CHECKING:
+    from nats.aio.client import Client
 
 PARTS_AT_ONCE = 4
 """How many parts of one answer are on their way at a time; more would not be quicker, and fill the server's memory."""
@@ -114,6 +117,11 @@ class NatsLink:
         self._loop.call_soon_threadsafe(act)
 
     @property
+    def client(self) -> Client:
+        """The client library's connection, if there is one now; to be used in the connection's thread only."""
+        return self._connection.client
+
+    @property
     def trouble(self) -> str:
         """Why there is no connection; nothing where there is one."""
         return self._trouble
@@ -134,7 +142,7 @@ class NatsLink:
     async def tell(self, name: str, message: Request) -> None:
         """Tell a site something to which there is no reply; that it may get lost is as good."""
         with contextlib.suppress(Exception):
-            await self._connection.client.publish(subject_of(name), msgspec.msgpack.encode(message))
+            await self.client.publish(subject_of(name), msgspec.msgpack.encode(message))
 
     async def _look(self, name: str, seconds: float) -> SiteIsHere | None:
         try:
