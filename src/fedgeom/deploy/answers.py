@@ -47,15 +47,22 @@ class NotAdmittedError(ProtocolError):
     """The site's policy does not let this run begin."""
 
 
-def answer(folder: SiteFolder, request: bytes, carried: bytes | None) -> tuple[bytes, bytes]:
-    """Answer one request for the site in a folder; write memory and ledger before the answer leaves."""
+def answer(
+    folder: SiteFolder, request: bytes, carried: bytes | None, *, carries: bool = True
+) -> tuple[bytes, bytes]:
+    """Answer one request for the site in a folder; write memory and ledger before the answer leaves.
+
+    Also return the memory, sealed, for an engine that ``carries`` one and brings it back as ``carried``.
+    """
     journal = Journal(folder.path)
     folder.choose_device()
     with journal.exclusive():
-        return _answer(folder, journal, request, carried)
+        return _answer(folder, journal, request, carried, carries)
 
 
-def _answer(folder: SiteFolder, journal: Journal, request: bytes, carried: bytes | None) -> tuple[bytes, bytes]:
+def _answer(
+    folder: SiteFolder, journal: Journal, request: bytes, carried: bytes | None, carries: bool
+) -> tuple[bytes, bytes]:
     config = folder.config()
     policy = config.policy
     try:
@@ -115,7 +122,8 @@ def _answer(folder: SiteFolder, journal: Journal, request: bytes, carried: bytes
         note = keep_result(folder, runner, frame.run, memory)
         if note:
             journal.enter(enter("none", 0, 0, note=note))
-    return reply, sealed(newest, frame.run, folder.identity()) if folder.identity_file.is_file() else b""
+    carries &= folder.identity_file.is_file()
+    return reply, sealed(newest, frame.run, folder.identity()) if carries else b""
 
 
 def _identity(folder: SiteFolder) -> SiteIdentity:
