@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from fedgeom.data.columns import check_distinct
 from fedgeom.data.kinds import Kind, read_kinds, write_kinds
+from fedgeom.data.labels import LABEL_TYPES, LabelType, as_given, in_words, type_of_words
 from fedgeom.errors import InputError
 from fedgeom.federation.novelty import PREFIX, KnownRows, RowNovelty
 from fedgeom.federation.preparation import FACT, Preparation
@@ -26,6 +27,8 @@ COLUMN_NAMES = "column_names"
 """The fact of a model file that names the columns, where they are known."""
 COLUMN_KINDS = "column_kinds"
 """The fact that says of what kind their numbers are: a letter for each column."""
+LABELS = "label_type"
+"""The fact that says of what type answers are; also in what a site has after a run (`Run.local`)."""
 TAKE_ROWS = ("predict", "predict_proba", "decision_function", "scores", "to_disc", "density_scores")
 """What a model may have that takes rows: each puts the columns of a table with names into the model's order."""
 
@@ -51,6 +54,8 @@ class Model(RowNovelty, ABC):
     """The names of the columns, where they are known (`with_columns`); empty otherwise."""
     preparation: Preparation | None = None
     """What takes raw rows to those that the model learnt from; None: it takes rows as they are."""
+    label_type: LabelType = "text"
+    """Of what type `predict` answers: "integer", "float" or "bool" where all sites' labels were, otherwise "text"."""
     column_kinds: tuple[Kind, ...] = ()
     """Of what kind the numbers of each column were: "flag" (0 or 1), "whole" or "number"; empty where nobody looked."""
 
@@ -66,13 +71,28 @@ class Model(RowNovelty, ABC):
         """Return the model with what takes raw rows to those that it learnt from; without any, as it is."""
         if preparation is None:
             return self
-        return self.bare().with_columns(preparation.raw.names)._having("preparation", preparation)
+        made = self.bare().with_columns(preparation.raw.names)._having("preparation", preparation)
+        return made.with_labels(self.label_type)
 
     def bare(self) -> Self:
-        """Return the model without its preparation: it takes rows that are prepared already."""
-        if self.preparation is None and not self.column_names:
+        """Return the model without its preparation: it takes rows that are prepared already, and answers in words."""
+        if self.preparation is None and not self.column_names and self.label_type == "text":
             return self
-        return self._having("preparation", None)._having("column_names", ())._having("column_kinds", ())
+        made = self._having("preparation", None)._having("column_names", ())._having("column_kinds", ())
+        return made._having("label_type", "text")
+
+    def with_labels(self, named: LabelType | None) -> Self:
+        """Return the model with the type of its answers; None: whole numbers, or true and false, if all look so.
+
+        A model that has no words, but numbers of classes, or words that are of no such type, stays as it is.
+        """
+        found = getattr(self, "names", None) or getattr(self, "classes", None)
+        words = [] if isinstance(found, int) else [word for word in found or () if isinstance(word, str)]
+        wanted = type_of_words(words) if named is None else named
+        if wanted not in LABEL_TYPES:
+            raise InputError(f"label type {wanted!r} given; wanted one of {', '.join(LABEL_TYPES)}")
+        fits = bool(words) and as_given(words, wanted).dtype.kind != "U"
+        return self._having("label_type", wanted if fits else "text")
 
     def with_columns(self, names: Sequence[str], kinds: Sequence[Kind] = ()) -> Self:
         """Return the model with names for its columns, and the kinds of their numbers; without names, as it is."""
@@ -137,7 +157,7 @@ class Model(RowNovelty, ABC):
         found = getattr(self, "names", None) or getattr(self, "classes", None)
         if not found:
             raise AttributeError(f"{type(self).__name__} does not say which classes it knows")
-        return np.arange(found) if isinstance(found, int) else np.array(found)
+        return np.arange(found) if isinstance(found, int) else as_given(np.array(found), self.label_type)
 
     @property
     def joint_classes(self) -> int:
@@ -146,7 +166,7 @@ class Model(RowNovelty, ABC):
 
     def answer_numbers(self) -> dict[str, int]:
         """Return which joint class each answer stands for; of one that stands for several, none."""
-        return {str(name): at for at, name in enumerate(self.classes_.tolist())}
+        return {str(name): at for at, name in enumerate(self.bare().classes_.tolist())}
 
     def fit(self, X: npt.ArrayLike, y: npt.ArrayLike | None = None) -> Self:
         """Refuse to learn: scikit-learn asks whether a classifier has this; models are learnt by `fedgeom.run`."""
@@ -166,11 +186,13 @@ class Model(RowNovelty, ABC):
     def score(self, X: npt.ArrayLike, y: npt.ArrayLike) -> float:
         """Return the share of rows that `predict` puts into their class y, (rows,)."""
         found = self.predict(X)
-        wanted = np.asarray(y)
+        wanted = in_words(np.asarray(y))
         if found.shape != wanted.shape or not len(found):
             raise InputError(f"{len(found)} rows and labels of shape {wanted.shape} given; wanted a label per row")
-        if (found.dtype.kind in "US") != (wanted.dtype.kind in "US"):  # labels 0, 1 are learnt as "0", "1"
-            found = found.astype(str)
+        if (
+            found.dtype.kind != wanted.dtype.kind
+        ):  # of a model without a type, or labels of another: by their words
+            found = in_words(found).astype(str)
             wanted = wanted.astype(str)
         return float(np.mean(found == wanted))
 
@@ -195,6 +217,8 @@ class Model(RowNovelty, ABC):
         known = {} if self.known is None else self.known.arrays()
         prepared, fact = ({}, {}) if self.preparation is None else self.preparation.stored()
         named = _columns_facts(self.column_names, self.column_kinds)
+        if self.label_type != "text":
+            named[LABELS] = self.label_type
         return to_bytes(self.method, arrays | known | prepared, facts | fact | named)
 
     @classmethod
@@ -223,10 +247,13 @@ class Model(RowNovelty, ABC):
             raise InputError("the names of the file's columns are no texts")
         kinds = read_kinds(facts.get(COLUMN_KINDS, ""))
         own = {name: array for name, array in arrays.items() if not name.startswith((PREFIX, f"{FACT}/"))}
-        rest = {name: fact for name, fact in facts.items() if name not in (COLUMN_NAMES, COLUMN_KINDS, FACT)}
+        rest = {
+            name: fact for name, fact in facts.items() if name not in (COLUMN_NAMES, COLUMN_KINDS, LABELS, FACT)
+        }
         made = cls.from_tensors(own, rest).with_columns(names, kinds)
         if FACT in facts:
             made = made.with_preparation(Preparation.read(arrays, facts[FACT]))
+        made = made.with_labels(facts.get(LABELS, "text"))
         known = KnownRows.read(arrays)
         return made if known is None else made.knowing(known)
 
@@ -254,8 +281,11 @@ def _by_name(takes_rows: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(takes_rows)
     def ordered(self: Model, X: Any, *more: Any, **options: Any) -> Any:
         if self.preparation is not None:  # the bare model takes what its own methods pass on
-            return takes_rows(self.bare(), self.preparation.rows(X), *more, **options)
-        return takes_rows(self, self.ordered(X), *more, **options)
+            found = takes_rows(self.bare(), self.preparation.rows(X), *more, **options)
+        else:
+            words = self if self.label_type == "text" else self._having("label_type", "text")
+            found = takes_rows(words, self.ordered(X), *more, **options)
+        return as_given(found, self.label_type) if takes_rows.__name__ == "predict" else found
 
     return ordered
 
@@ -264,7 +294,7 @@ def _keeping_names(for_site: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(for_site)
     def kept(self: Model, local: Mapping[str, Any]) -> Any:
         made = for_site(self, local).with_columns(self.column_names, self.column_kinds)
-        return made.with_preparation(self.preparation)
+        return made.with_preparation(self.preparation).with_labels(local.get(LABELS, self.label_type))
 
     return kept
 

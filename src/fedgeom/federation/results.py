@@ -154,6 +154,11 @@ def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
+def _as_array(labels: Sequence[Any]) -> npt.NDArray[Any]:
+    """Return labels as an array; numbers, with "" where no label reached a row, stay what they are."""
+    return np.array(labels, object if len({type(one) for one in labels}) > 1 else None)
+
+
 @dataclass(frozen=True, repr=False)
 class Run:
     """A finished run."""
@@ -192,7 +197,8 @@ class Run:
     @property
     def labels(self) -> dict[str, npt.NDArray[Any]]:
         """Each site's own labels for its rows, where the method yields labels."""
-        return {name: np.asarray(result["labels"]) for name, result in self.local.items() if "labels" in result}
+        found = {name: result["labels"] for name, result in self.local.items() if "labels" in result}
+        return {name: _as_array(labels) for name, labels in found.items()}
 
     @property
     def confidences(self) -> dict[str, npt.NDArray[Any]]:
