@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
@@ -22,7 +23,11 @@ from fedgeom.federation.novelty import PREFIX, KnownRows, RowNovelty
 from fedgeom.federation.preparation import FACT, Preparation
 from fedgeom.storage import write_file
 
-FORMAT = "fedgeom-model/1"
+FORMAT = "fedgeom-model/2"
+UNSEALED = "fedgeom-model/1"
+"""The format of earlier releases, whose files have no checksum; they are read all the same."""
+BLANK = "0" * 64
+"""Stands in the place of the checksum while it is computed: the SHA-256 of the whole file, with this in its place."""
 COLUMN_NAMES = "column_names"
 """The fact of a model file that names the columns, where they are known."""
 COLUMN_KINDS = "column_kinds"
@@ -257,6 +262,14 @@ class Model(RowNovelty, ABC):
         known = KnownRows.read(arrays)
         return made if known is None else made.knowing(known)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _from_pickle, (type(self), self.to_bytes())
+
+    def __copy__(self) -> Self:
+        made = object.__new__(type(self))
+        vars(made).update(vars(self))
+        return made
+
     def save(self, path: str | Path) -> None:
         """Write the model to a safetensors file; read it back with `fedgeom.load_model`."""
         write_file(path, self.to_bytes())
@@ -275,6 +288,12 @@ class Model(RowNovelty, ABC):
 
     def _repr_html_(self) -> str:
         return f"<b>{type(self).__name__}</b> {escape(self.summary())}"
+
+
+def _from_pickle(kind: type[Model], data: bytes) -> Model:
+    """Build a model that was pickled or copied: it goes through the bytes of its file, as everywhere."""
+    _, arrays, facts = from_bytes(data)
+    return kind.from_file(arrays, facts)
 
 
 def _by_name(takes_rows: Callable[..., Any]) -> Callable[..., Any]:
@@ -323,13 +342,27 @@ def prepare_file(data: bytes, preparation: Preparation) -> bytes:
 
 
 def to_bytes(method: str, tensors: Tensors, facts: Facts) -> bytes:
-    """Encode a model file's content; the same content always gives the same bytes."""
+    """Encode a model file's content, with its checksum; the same content always gives the same bytes."""
     from safetensors.numpy import save  # 20 ms, and only where models are written
 
     # One entry only: the library writes several in no particular order.
-    note = {"fedgeom": msgspec.json.encode([FORMAT, method, facts], order="sorted").decode()}
+    note = {"fedgeom": msgspec.json.encode([FORMAT, method, facts, BLANK], order="sorted").decode()}
     ordered = {key: np.asarray(tensors[key], order="C") for key in sorted(tensors)}
-    return bytes(save(ordered, metadata=note))
+    data = bytes(save(ordered, metadata=note))
+    at = data.rindex(BLANK.encode(), 0, 8 + int.from_bytes(data[:8], "little"))
+    return b"".join((data[:at], hashlib.sha256(data).hexdigest().encode(), data[at + len(BLANK) :]))
+
+
+def _check_seal(data: bytes, head: int, seal: Any) -> None:
+    """Refuse a file that is not as it was written; ``head`` is where its numbers begin."""
+    text = seal.encode() if isinstance(seal, str) else b""
+    at = data.rfind(text, 0, head) if len(text) == len(BLANK) else -1
+    whole = b"" if at < 0 else b"".join((data[:at], BLANK.encode(), data[at + len(BLANK) :]))
+    if hashlib.sha256(whole).hexdigest() != seal:
+        raise InputError(
+            "the model file is damaged: it is not as it was written (its checksum differs). Copy it again, or take it "
+            "from the folder of the run"
+        )
 
 
 def from_bytes(data: bytes) -> tuple[str, Tensors, Facts]:
@@ -341,9 +374,12 @@ def from_bytes(data: bytes) -> tuple[str, Tensors, Facts]:
         tensors = load(data)
         size = int.from_bytes(data[:8], "little")
         note = msgspec.json.decode(data[8 : 8 + size])["__metadata__"]["fedgeom"]
-        format, method, facts = msgspec.json.decode(note, type=tuple[str, str, dict[str, Any]])
-        if format != FORMAT:
+        format, *content = msgspec.json.decode(note, type=list[Any])
+        if format == FORMAT:
+            _check_seal(data, 8 + size, content.pop())
+        elif format != UNSEALED:
             raise InputError(f"the model file has format {format!r}; this version reads {FORMAT!r}")
+        method, facts = msgspec.convert(content, tuple[str, dict[str, Any]])
         return method, tensors, facts
     except InputError:
         raise

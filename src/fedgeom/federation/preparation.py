@@ -224,7 +224,19 @@ class Preparation:
             start = f"{FACT}/{at}/"
             own = {k.removeprefix(start): Array.of(v) for k, v in arrays.items() if k.startswith(start)}
             fits.append(StepFit(taken=len(step.sums()), arrays=own))
-        return cls(steps, tuple(fits), raw, fill)
+        made = cls(steps, tuple(fits), raw, fill)
+        made.check()
+        return made
+
+    def check(self) -> None:
+        """Refuse parts that do not fit together: a file may come from anybody."""
+        width = self.raw.width
+        if width != len(self.raw.names) if self.raw.names else not 0 < width <= MOST_COLUMNS:
+            raise InputError(f"the file's preparation has {width} columns and {len(self.raw.names)} names of them")
+        try:
+            _ = self.grounds
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+            raise InputError(f"the file's preparation does not fit together: {error}") from error
 
     def to_bytes(self) -> bytes:
         """Return it as bytes, the same wherever the same was fitted."""
