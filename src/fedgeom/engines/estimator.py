@@ -123,6 +123,18 @@ class FederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         none = np.zeros(len(chances))
         return np.column_stack([none if at is None else chances[:, at] for at in columns])
 
+    @property
+    def coef_(self) -> Floats:
+        """The coefficients of the joint model, where it is linear (`Model.coef_`)."""
+        check_is_fitted(self)
+        return np.asarray(self.model_.coef_)
+
+    @property
+    def intercept_(self) -> Floats:
+        """The log odds of the joint model where all columns are 0, where it is linear."""
+        check_is_fitted(self)
+        return np.asarray(self.model_.intercept_)
+
     def _rows(self, X: npt.ArrayLike) -> Any:
         check_is_fitted(self)
         return validate_data(self, X, reset=False, **self._wanted())

@@ -15,10 +15,12 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from fedgeom.arrays import Floats
 from fedgeom.data.columns import check_distinct
 from fedgeom.data.kinds import Kind, read_kinds, write_kinds
 from fedgeom.data.labels import LABEL_TYPES, LabelType, as_given, in_words, type_of_words
 from fedgeom.errors import InputError
+from fedgeom.federation.ledger import as_frame
 from fedgeom.federation.novelty import PREFIX, KnownRows, RowNovelty
 from fedgeom.federation.preparation import FACT, Preparation
 from fedgeom.storage import write_file
@@ -163,6 +165,63 @@ class Model(RowNovelty, ABC):
         if not found:
             raise AttributeError(f"{type(self).__name__} does not say which classes it knows")
         return np.arange(found) if isinstance(found, int) else as_given(np.array(found), self.label_type)
+
+    def linear_scores(self) -> tuple[Floats, Floats] | None:
+        """Return weights (columns, classes) and intercepts (classes,) of the logarithms of probabilities.
+
+        Up to a number that is the same for all classes. None: the model is not linear in the columns that it takes.
+        """
+        return None
+
+    def _linear(self) -> tuple[tuple[str, ...], Floats, Floats]:
+        """Return the names of columns, and the log odds' weights (rows of `coef_`) and intercepts."""
+        found = self.linear_scores()
+        if found is None:
+            raise AttributeError(
+                f'this {self.method} model is not linear, so it has no coefficients; Ridge(features="linear"), or '
+                "FedAvg with its logistic learner, gives one that is"
+            )
+        weights, intercepts = found
+        names = self.column_names
+        if self.preparation is not None:
+            columns, weights, intercepts = self.preparation.before(weights, intercepts)
+            names = columns.names or tuple(map(str, range(columns.width)))
+        if len(intercepts) == 2:
+            weights = weights[:, 1:] - weights[:, :1]
+            intercepts = intercepts[1:] - intercepts[:1]
+        else:  # scores are told apart from their mean, as scikit-learn's are
+            weights = weights - weights.mean(axis=1, keepdims=True)
+            intercepts = intercepts - intercepts.mean()
+        return names or tuple(map(str, range(len(weights)))), weights.T, intercepts
+
+    @property
+    def coef_(self) -> Floats:
+        """The weights of the log odds, (1 or classes, columns), per unit of each column, as scikit-learn calls them.
+
+        Of two classes: for the second. Raw rows that are prepared are told in their own units, columns of text as one
+        column for each word; `odds_ratios` has the names. A model that is not linear has none.
+        """
+        return self._linear()[1]
+
+    @property
+    def intercept_(self) -> Floats:
+        """The log odds where all columns are 0, (1 or classes,)."""
+        return self._linear()[2]
+
+    def odds_ratios(self) -> Any:
+        """Return a frame (class, column, coefficient, odds_ratio), or records without pandas, of a linear model.
+
+        The odds ratio is by what the odds of the class are multiplied when the column grows by one unit. Of more than
+        two classes the odds are against the geometric mean of all.
+        """
+        names, weights, _ = self._linear()
+        classes = self.classes_.tolist()[-len(weights) :]
+        rows = [
+            (label, name, value, float(np.exp(value)))
+            for label, own in zip(classes, weights.tolist(), strict=True)
+            for name, value in zip(names, own, strict=True)
+        ]
+        return as_frame(["class", "column", "coefficient", "odds_ratio"], rows)
 
     @property
     def joint_classes(self) -> int:

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from fedgeom.arrays import Ints, Words
+from fedgeom.arrays import Floats, Ints, Words
 from fedgeom.data.columns import names_of
 from fedgeom.data.rows import dense
 from fedgeom.data.sites import SiteData
@@ -150,6 +150,8 @@ def read_raw(X: Any, wanted: Columns) -> SiteData:
 BLOCK_CELLS = 2**23
 """About how many cells are prepared at once, counted as if they were dense."""
 BLOCK_ROWS = 4096
+MOST_UNDONE = 4096
+"""Weights are told for columns in the data's own units where there are no more than these."""
 SMALL = 2**28
 """A table of up to so many bytes is kept as it is after a step, so that the next one need not begin anew."""
 FACT = "preparation"
@@ -197,6 +199,26 @@ class Preparation:
             raise InputError("\n".join(f"{one.what}; {one.remedy}" for one in wrong))
         table = self.transform(raw).table
         return dense(table, "X") if is_sparse(table) else np.asarray(table)
+
+    def before(self, weights: Floats, intercepts: Floats) -> tuple[Columns, Floats, Floats]:
+        """Return linear scores of prepared columns as scores of the columns before scaling, in the data's own units.
+
+        Steps are undone from the last to the first, as far as they are a linear map and a shift: filled gaps and
+        columns of 0 and 1 for words stay. weights (columns, scores), intercepts (scores,); returns the columns that
+        the scores are of, and both for them.
+        """
+        grounds = self.grounds
+        columns = self.columns
+        for step, fit, ground in reversed(list(zip(self.steps, self.fits, grounds, strict=False))):
+            width = ground.columns.width
+            if not step.affine or width > MOST_UNDONE:
+                break
+            shift = np.asarray(dense(step.transform(ground, fit, np.zeros((1, width))), "X"), np.float64)
+            turned = np.asarray(dense(step.transform(ground, fit, np.eye(width)), "X"), np.float64) - shift
+            intercepts = intercepts + shift[0] @ weights
+            weights = turned @ weights
+            columns = ground.columns
+        return columns, weights, intercepts
 
     def stored(self) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
         """Return the arrays and the fact that a model file keeps."""
