@@ -31,7 +31,7 @@ from fedgeom.federation.method import METHODS
 from fedgeom.federation.record import SiteResult, write_site_result
 from fedgeom.federation.runner import SiteRunner, describe_failure
 from fedgeom.federation.site import SiteIdentity
-from fedgeom.federation.site_models import own_model_file
+from fedgeom.federation.site_models import own_model_file, own_outcome
 from fedgeom.methods.catalogue import method_class, read_model
 from fedgeom.storage import make_private_folder, write_file, write_json, write_text
 
@@ -204,7 +204,7 @@ def keep_result(folder: SiteFolder, runner: SiteRunner, run: bytes, memory: byte
     target = folder.path / "results" / run.hex()[:16]
     try:
         site = runner.restore(run, memory or None)
-        result = SiteResult(site.name, site.outcome(), own_model_file(site))
+        result = SiteResult(site.name, own_outcome(site), own_model_file(site))
         if not result.found and not result.model:
             return ""
         for inner in (folder.path / "results", target, target / "sites"):
@@ -214,7 +214,7 @@ def keep_result(folder: SiteFolder, runner: SiteRunner, run: bytes, memory: byte
             write_file(target / "model.safetensors", result.model, private=True)
         counts = own_counts(result.found)
         if counts is not None:  # its own figures: what leaves are counts inside a sum
-            titles = class_titles(read_model(result.model), {site.name: result.found})
+            titles = class_titles(read_model(result.model).bare(), {site.name: result.found})
             write_json(target / FILE, evaluate(counts, titles), private=True)
         (target / "error.txt").unlink(missing_ok=True)
         return ""

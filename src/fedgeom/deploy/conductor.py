@@ -69,7 +69,7 @@ def _conduct(folder: CoordinatorFolder, job: Job, reach: Reach) -> None:
         raise
     model, sites = session.conduct(engine)
     if sites.evaluation is not None:
-        found = evaluate(sites.evaluation, class_titles(model, {}), seed=job.file.seed)
+        found = evaluate(sites.evaluation, class_titles(model.bare(), {}), seed=job.file.seed)
         record.evaluation(without_joint(found, model, sites.evaluation))
     session.close()
 

@@ -330,7 +330,16 @@ def run(
         transcript = None if store is None else store.transcript
         kinds = _kinds(method, found)
         session = Session(
-            method, number, seed, carrier.roster, log, transcript, watch, columns=found.columns, kinds=kinds
+            method,
+            number,
+            seed,
+            carrier.roster,
+            log,
+            transcript,
+            watch,
+            columns=found.columns,
+            kinds=kinds,
+            labels=found.labels,
         )
         carried = NetworkEngine(carrier, network) if network else carrier
         odd = _odd(found.report)

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from fedgeom.arrays import Ints, Words
+from fedgeom.arrays import Floats, Ints, Words
 from fedgeom.data.columns import names_of
 from fedgeom.data.rows import dense
 from fedgeom.data.sites import SiteData
@@ -151,6 +151,8 @@ def read_raw(X: Any, wanted: Columns) -> SiteData:
 BLOCK_CELLS = 2**23
 """About how many cells are prepared at once, counted as if they were dense."""
 BLOCK_ROWS = 4096
+MOST_UNDONE = 4096
+"""Weights are told for columns in the data's own units where there are no more than these."""
 SMALL = 2**28
 """A table of up to so many bytes is kept as it is after a step, so that the next one need not begin anew."""
 FACT = "preparation"
@@ -199,6 +201,26 @@ class Preparation:
         table = self.transform(raw).table
         return dense(table, "X") if is_sparse(table) else np.asarray(table)
 
+    def before(self, weights: Floats, intercepts: Floats) -> tuple[Columns, Floats, Floats]:
+        """Return linear scores of prepared columns as scores of the columns before scaling, in the data's own units.
+
+        Steps are undone from the last to the first, as far as they are a linear map and a shift: filled gaps and
+        columns of 0 and 1 for words stay. weights (columns, scores), intercepts (scores,); returns the columns that
+        the scores are of, and both for them.
+        """
+        grounds = self.grounds
+        columns = self.columns
+        for step, fit, ground in reversed(list(zip(self.steps, self.fits, grounds, strict=False))):
+            width = ground.columns.width
+            if not step.affine or width > MOST_UNDONE:
+                break
+            shift = np.asarray(dense(step.transform(ground, fit, np.zeros((1, width))), "X"), np.float64)
+            turned = np.asarray(dense(step.transform(ground, fit, np.eye(width)), "X"), np.float64) - shift
+            intercepts = intercepts + shift[0] @ weights
+            weights = turned @ weights
+            columns = ground.columns
+        return columns, weights, intercepts
+
     def stored(self) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
         """Return the arrays and the fact that a model file keeps."""
         arrays = {
@@ -225,7 +247,19 @@ class Preparation:
             start = f"{FACT}/{at}/"
             own = {k.removeprefix(start): Array.of(v) for k, v in arrays.items() if k.startswith(start)}
             fits.append(StepFit(taken=len(step.sums()), arrays=own))
-        return cls(steps, tuple(fits), raw, fill)
+        made = cls(steps, tuple(fits), raw, fill)
+        made.check()
+        return made
+
+    def check(self) -> None:
+        """Refuse parts that do not fit together: a file may come from anybody."""
+        width = self.raw.width
+        if width != len(self.raw.names) if self.raw.names else not 0 < width <= MOST_COLUMNS:
+            raise InputError(f"the file's preparation has {width} columns and {len(self.raw.names)} names of them")
+        try:
+            _ = self.grounds
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+            raise InputError(f"the file's preparation does not fit together: {error}") from error
 
     def to_bytes(self) -> bytes:
         """Return it as bytes, the same wherever the same was fitted."""

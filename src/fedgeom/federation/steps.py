@@ -173,6 +173,11 @@ class Step(Choice):
     def take(self, ground: FitContext, fit: StepFit, total: Words) -> None:
         """Take the next sum over all sites; `StepFit.taken` is counted elsewhere."""
 
+    @property
+    def affine(self) -> bool:
+        """Whether `transform` is a linear map and a shift, so that weights behind it can be told in front of it."""
+        return False
+
     def transform(self, ground: FitContext, fit: StepFit, block: Block) -> Block:
         """Return a block of rows, prepared."""
         return block

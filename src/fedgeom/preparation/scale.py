@@ -102,6 +102,11 @@ class Scale(Step):
         found = (rows - fit.get("mean").astype(rows.dtype)) / fit.get("deviation").astype(rows.dtype)
         return found if self.max_value is None else np.clip(found, -self.max_value, self.max_value)
 
+    @property
+    def affine(self) -> bool:
+        """Whether no number is moved to a bound."""
+        return self.max_value is None
+
     def output(self, ground: FitContext, fit: StepFit) -> Columns:
         """Return the columns that vary."""
         return ground.columns.kept(fit.get("kept").astype(np.intp))

@@ -249,6 +249,11 @@ class SelectVariable(Step):
         """Return the chosen columns of a block."""
         return block[:, fit.get("kept")] if "kept" in fit.arrays else block
 
+    @property
+    def affine(self) -> bool:
+        """Whether it is a linear map and a shift: always."""
+        return True
+
     def output(self, ground: FitContext, fit: StepFit) -> Columns:
         """Return the chosen columns."""
         return ground.columns.kept(fit.get("kept").astype(np.intp)) if "kept" in fit.arrays else ground.columns

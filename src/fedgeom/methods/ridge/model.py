@@ -138,6 +138,14 @@ class RidgeModel(Model):
             out[some] = found @ self.weights[1:] + self.weights[0]
         return out
 
+    def linear_scores(self) -> tuple[Floats, Floats] | None:
+        """Return the scores at the model's temperature, where the columns are its only features."""
+        maps, ground = self._parts
+        if any(one.name != "linear" for one in maps) or len(maps) != 1:
+            return None
+        weights = self.weights[1:] * (ground.varies / ground.scale)[:, None]
+        return weights / self.temperature, (self.weights[0] - ground.mean @ weights) / self.temperature
+
     def predict_proba(self, X: npt.ArrayLike) -> Floats:
         """Return the scores as probabilities: their softmax at the temperature that fits all sites' rows best."""
         scores = self.decision_function(X) / self.temperature
