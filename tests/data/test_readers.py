@@ -64,9 +64,9 @@ def test_bad_paths(tmp_path):
     (tmp_path / "a.xlsx").write_text("")
     with pytest.raises(InputError, match=r"ends in '\.xlsx'.*\.csv"):
         read_site(tmp_path / "a.xlsx", label="y")
-    (tmp_path / "latin.csv").write_bytes("größe,y\n1,a\n".encode("latin-1"))
-    with pytest.raises(InputError, match="not UTF-8"):
-        read_site(tmp_path / "latin.csv", label="y")
+    (tmp_path / "bytes.csv").write_bytes(b"\xff\xd8\xff\xe0" + bytes(range(256)))
+    with pytest.raises(InputError, match="is no text"):
+        read_site(tmp_path / "bytes.csv", label="y")
 
 
 def test_rows_for_prediction(csv_file):

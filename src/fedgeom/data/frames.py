@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedgeom.arrays import Floats
+from fedgeom.data.cells import NOTHING_SAID, ReadOptions
 from fedgeom.data.columns import check_distinct, index_of
 from fedgeom.data.rows import dense
 from fedgeom.data.tables import (
@@ -35,7 +36,14 @@ BATCH = 8192
 """So many rows of them are put into the table at once: they fit into a processor's cache."""
 
 
-def read_parquet(file: Path, label: str | None, columns: Columns | None, *, also: Sequence[str] = ()) -> Table:
+def read_parquet(
+    file: Path,
+    label: str | None,
+    columns: Columns | None,
+    *,
+    also: Sequence[str] = (),
+    reading: ReadOptions = NOTHING_SAID,
+) -> Table:
     """Read a Parquet table: columns of numbers a piece at a time, others, where they are wanted, through pandas."""
     parquet = need(file, "pyarrow.parquet", "pandas")
     try:
@@ -47,14 +55,14 @@ def read_parquet(file: Path, label: str | None, columns: Columns | None, *, also
             wanted = wanted_columns(file, header, label, columns, also)
             beside = [*names, *(name for name in (label, *also) if name is not None)]
             kinds = [source.schema_arrow.field(name).type for name in wanted]
-            if all(_is_number(kind) for kind in kinds):
+            if all(_is_number(kind) for kind in kinds) and not set(wanted) & set(reading.categorical):
                 return _numbers(source, wanted, label, also, beside)
             frame = source.read([*beside, *wanted], use_pandas_metadata=True).to_pandas()
     except (OSError, ValueError) as error:  # Arrow's errors are among them
         if isinstance(error, InputError):
             raise
         raise InputError(f"{file} cannot be read as Parquet: {error}") from error
-    return frame_table(frame, str(file), label, wanted, also=also)
+    return frame_table(frame, str(file), label, wanted, also=also, reading=reading)
 
 
 def check_parquet(file: Path, facts: Any) -> None:
@@ -111,7 +119,13 @@ def _numbers(source: Any, wanted: list[str], label: str | None, also: Sequence[s
 
 
 def frame_table(
-    frame: Any, where: str, label: str | None, columns: Columns | None, *, also: Sequence[str] = ()
+    frame: Any,
+    where: str,
+    label: str | None,
+    columns: Columns | None,
+    *,
+    also: Sequence[str] = (),
+    reading: ReadOptions = NOTHING_SAID,
 ) -> Table:
     """Return a pandas frame as a table; without ``columns`` all columns but the label and ``also`` are features."""
     if not hasattr(frame, "iloc") or not hasattr(frame, "columns"):
@@ -127,6 +141,7 @@ def frame_table(
         columns,
         first_row=0,
         also=also,
+        reading=reading,
     )
     return replace(found, index=index_of(frame))
 
@@ -154,7 +169,7 @@ Read = Callable[[Columns | None, Sequence[str]], Table]
 """Reads columns of numbers, and beside them columns as text (`Table.also`)."""
 
 
-def as_codes(cells: npt.NDArray[np.str_]) -> tuple[Floats, tuple[str, ...]]:
+def as_codes(cells: npt.NDArray[np.str_], reading: ReadOptions = NOTHING_SAID) -> tuple[Floats, tuple[str, ...]]:
     """Return which word each cell has, (rows,), f8, NaN where it is empty, and the words, sorted.
 
     >>> as_codes(np.array(["b", "", "a", "?"]))
@@ -162,24 +177,32 @@ def as_codes(cells: npt.NDArray[np.str_]) -> tuple[Floats, tuple[str, ...]]:
     """
     found, codes = np.unique(cells, return_inverse=True)
     words = [str(word).strip() for word in found.tolist()]
-    known = sorted({word for word in words if word.lower() not in EMPTY})
+    empty = {*EMPTY, *reading.missing_words}
+    known = sorted({word for word in words if word.lower() not in empty})
     place = {word: float(at) for at, word in enumerate(known)}
     return np.array([place.get(word, np.nan) for word in words])[codes], tuple(known)
 
 
-def with_text(read: Read, columns: Columns | None, also: Sequence[str]) -> Table:
-    """Return a table with its columns of text as categories, in the order in which the columns stand in the file."""
+def with_text(
+    read: Read, columns: Columns | None, also: Sequence[str], reading: ReadOptions = NOTHING_SAID
+) -> Table:
+    """Return a table with its columns of text as categories, in the order in which the columns stand in the file.
+
+    Those that look like numbers or dates but for some cells are no categories: they are refused.
+    """
     try:
         return read(columns, also)
     except TextColumnsError as error:
         texts = error
+        if error.doubtful:
+            raise error.doubtful_alone() from error
     if not texts.numbers:
         raise InputError(
             f"all columns hold text: {listed(texts.words)}; wanted at least one of numbers (mend its cells if it "
             "should be one)"
         )
     found = read(list(texts.numbers), [*also, *texts.words])
-    made = {name: as_codes(found.also[name]) for name in texts.words}
+    made = {name: as_codes(found.also[name], reading) for name in texts.words}
     X = np.column_stack([dense(found.X, "the table"), *(codes for codes, _ in made.values())])
     names = (*found.columns, *texts.words)
     order = [names.index(name) for name in texts.wanted]
@@ -189,6 +212,7 @@ def with_text(read: Read, columns: Columns | None, also: Sequence[str]) -> Table
         columns=texts.wanted,
         also={name: found.also[name] for name in also},
         categories={name: words for name, (_, words) in made.items()},
+        remarks=tuple(dict.fromkeys((*found.remarks, *texts.remarks))),
     )
 
 

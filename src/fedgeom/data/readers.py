@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import zipfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from inspect import signature
 from pathlib import Path
 from typing import Any, Protocol
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from fedgeom.data.cells import NOTHING_SAID, ReadOptions, check_reading
 from fedgeom.data.csv import read_csv, read_tsv
 from fedgeom.data.frames import read_h5ad, read_parquet, with_text
 from fedgeom.data.rows import as_rows, dense, flat_rows
@@ -90,7 +92,8 @@ class Reader(Protocol):
         `InputError` that names the file and says what is wanted.
 
         A reader that also takes ``also``, a list of columns by keyword, puts them as text into `Table.also`: patients,
-        and the sites of a file that holds several.
+        and the sites of a file that holds several. One that takes ``reading`` is told what the federation or site file
+        says of decimal marks and the like (`fedgeom.data.cells.ReadOptions`).
         """
 
 
@@ -129,6 +132,7 @@ def read_site(
     group: str | None = None,
     index: str | None = None,
     text: bool = False,
+    reading: ReadOptions | Mapping[str, Any] | None = None,
 ) -> SiteData:
     """Read one site's file.
 
@@ -157,13 +161,19 @@ def read_site(
         The column (key, ``obs`` column) with the name of each row, which is no feature. None: the file's own index.
     text: true or false; false if not given
         Keep columns of text, as categories, for methods with preparation. Otherwise they are refused.
+    reading: settings by name, or None; None if not given
+        How cells are read, as in the federation file: ``{"decimal": ",", "missing": [-9999], "coerce": True}`` and the
+        like. What is left out is found.
 
     Returns
     -------
     SiteData
     """
     file, ending = _existing(path)
-    table = _named_rows(_table(file, ending, label, columns, _beside(group, index), text=text), index)
+    how = as_reading(reading)
+    beside = _beside(group, index)
+    table = _named_rows(_table(file, ending, label, columns, beside, text=text, reading=how), index)
+    _check_categorical(file, table, how)
     found: SiteData = SiteData.from_table(
         table, str(file), name or _stem(file, ending), group=group, drop_unlabelled=drop_unlabelled, rows=rows
     )
@@ -180,10 +190,14 @@ def read_sites_from(
     group: str | None = None,
     index: str | None = None,
     text: bool = False,
+    reading: ReadOptions | Mapping[str, Any] | None = None,
 ) -> list[SiteData]:
     """Read one file that holds several sites, one for each value of the column ``by``; the others as in `read_site`."""
     file, ending = _existing(path)
-    table = _named_rows(_table(file, ending, label, columns, _beside(by, group, index), text=text), index)
+    how = as_reading(reading)
+    beside = _beside(by, group, index)
+    table = _named_rows(_table(file, ending, label, columns, beside, text=text, reading=how), index)
+    _check_categorical(file, table, how)
     found: list[SiteData] = SiteData.from_table(
         table, str(file), _stem(file, ending), by=by, group=group, drop_unlabelled=drop_unlabelled
     )
@@ -203,6 +217,7 @@ def read_table(
     also: Sequence[str] = (),
     as_it_came: bool = False,
     text: bool = False,
+    reading: ReadOptions | Mapping[str, Any] | None = None,
 ) -> Table:
     """Read a file's rows for prediction, with the names of its columns and rows.
 
@@ -211,7 +226,7 @@ def read_table(
     or of another type. ``text`` keeps columns of text.
     """
     file, ending = _existing(path)
-    table = _table(file, ending, label, columns, also, text=text)
+    table = _table(file, ending, label, columns, also, text=text, reading=as_reading(reading))
     if len(table) == 0:
         raise InputError(f"{file} has no rows")
     return table if as_it_came else replace(table, X=dense(table.X, str(file)))
@@ -247,6 +262,24 @@ def _stem(file: Path, ending: str) -> str:
     return plain[: -len(ending)] or plain
 
 
+def as_reading(given: ReadOptions | Mapping[str, Any] | None) -> ReadOptions:
+    """Return how cells are read, from settings by name."""
+    if given is None:
+        return NOTHING_SAID
+    if isinstance(given, ReadOptions):
+        return check_reading(given)
+    for key in given:
+        if key not in ReadOptions.__struct_fields__:
+            names = ReadOptions.__struct_fields__
+            raise InputError(
+                f"reading has the unknown key {key!r}; known are {', '.join(names)}.{did_you_mean(key, names)}"
+            )
+    try:
+        return check_reading(msgspec.convert(dict(given), ReadOptions))
+    except msgspec.ValidationError as error:
+        raise InputError(f"reading = {dict(given)!r} does not fit: {error}") from error
+
+
 def _table(
     file: Path,
     ending: str,
@@ -255,26 +288,63 @@ def _table(
     also: Sequence[str] = (),
     *,
     text: bool = False,
+    reading: ReadOptions = NOTHING_SAID,
 ) -> Table:
     """Let the reader read, with ``text`` also columns of text, and see to it that what it returns is a table."""
 
     def read(some: Columns | None, beside: Sequence[str]) -> Table:
-        return _numbers(file, ending, label, some, beside)
+        return _numbers(file, ending, label, some, beside, reading)
 
-    return with_text(read, columns, also) if text else read(columns, also)
+    found = with_text(read, columns, also, reading) if text else read(columns, also)
+    return _without_missing(found, reading) if reading.missing else found
+
+
+def _check_categorical(file: Path, table: Table, reading: ReadOptions) -> None:
+    """Refuse names of columns that are not there."""
+    for name in reading.categorical:
+        if name not in table.columns:
+            raise InputError(
+                f"{file}: categorical names {name!r}, which is none of the features {listed(table.columns)}."
+                f"{did_you_mean(name, table.columns)}"
+            )
+
+
+def _without_missing(table: Table, reading: ReadOptions) -> Table:
+    """Return a table in which what means "not measured", or "not labelled", is a gap."""
+    y = table.y
+    if y is not None:
+        gone = reading.missing_words
+        y = np.array(["" if word.lower() in gone else word for word in y.tolist()], np.str_)
+    measured = [at for at, name in enumerate(table.columns) if name not in table.categories]
+    X = table.X
+    if reading.missing_numbers and not is_sparse(X):
+        X = np.array(X, np.float64 if X.dtype.itemsize > 4 or X.dtype.kind in "iu" else np.float32)
+        places = measured if table.columns else list(range(X.shape[1]))
+        for at in places:
+            X[np.isin(X[:, at], reading.missing_numbers), at] = np.nan
+    return replace(table, X=X, y=y)
 
 
 def _numbers(
-    file: Path, ending: str, label: str | None, columns: Columns | None, also: Sequence[str] = ()
+    file: Path,
+    ending: str,
+    label: str | None,
+    columns: Columns | None,
+    also: Sequence[str] = (),
+    reading: ReadOptions = NOTHING_SAID,
 ) -> Table:
     """Let the reader read columns of numbers."""
     reader = READERS.find(ending)
-    if also and "also" not in signature(reader).parameters:
+    known = signature(reader).parameters
+    if also and "also" not in known:
         raise InputError(
             f"{file}: the reader of {ending!r} reads label and features only, not {listed(also)}; wanted one that "
             "takes `also` (fedgeom.extend.Reader)"
         )
-    found = reader(file, label, columns, also=also) if also else reader(file, label, columns)
+    more: dict[str, Any] = {"also": also} if also else {}
+    if "reading" in known:
+        more["reading"] = reading
+    found = reader(file, label, columns, **more)
     if not isinstance(found, Table):
         raise InputError(f"the reader of {ending!r} returned a {type(found).__name__}; wanted a Table")
     X = found.X if is_sparse(found.X) else np.asarray(found.X)

@@ -43,6 +43,11 @@ class Columns(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     together: tuple[int, ...] = ()
     """The columns of text that have one number more, for all words that are too rare to be named."""
 
+    @property
+    def texts(self) -> list[str]:
+        """The names of the columns of text."""
+        return [self.names[at] for at in self.categories] if self.names else []
+
     def title(self, at: int) -> str:
         """Return what a column is called in a message."""
         return repr(self.names[at]) if self.names else f"number {at}"
