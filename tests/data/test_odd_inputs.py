@@ -31,6 +31,8 @@ class Case:
     text: bool = False
     ending: str = "csv"
     words: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    names: tuple[str, ...] = ()
+    labels: list[str] = field(default_factory=list)
 
 
 def rows_of(cells: str, count: int = 30) -> str:
@@ -371,7 +373,170 @@ FILES = [
 ]
 
 
-@pytest.mark.parametrize("case", [*NUMBERS, *CELLS, *FILES], ids=lambda case: case.what)
+PATIENTS = "Alter,w,born,seen,y\n39,100,1990-01-01,2000-01-01,LEBT\n41,200,1980-06-01,2000-06-01,tot\n"
+COLUMNS = [
+    Case(
+        "other names for columns",
+        "Alter,v,y\n1,2,a\n",
+        [[1, 2]],
+        reading={"rename": {"Alter": "age"}},
+        names=("age", "v"),
+    ),
+    Case("another name for the label", "u,v,Diagnose\n1,2,a\n", [[1, 2]], reading={"rename": {"Diagnose": "y"}}),
+    Case(
+        "a name that the file has already",
+        "age,v,y\n1,2,a\n",
+        [[1, 2]],
+        reading={"rename": {"Alter": "age"}},
+        names=("age", "v"),
+    ),
+    Case(
+        "a name that the file has not",
+        "Alter,v,y\n1,2,a\n",
+        error="rename names 'Altr', which is not there; .*Did you mean 'Alter'",
+        reading={"rename": {"Altr": "age"}},
+    ),
+    Case(
+        "a name twice after renaming",
+        "u,v,y\n1,2,a\n",
+        error="given more than once: 'v'",
+        reading={"rename": {"u": "v"}},
+    ),
+    Case(
+        "two names exchanged",
+        "u,v,y\n1,2,a\n",
+        [[1, 2]],
+        reading={"rename": {"u": "v", "v": "u"}},
+        names=("v", "u"),
+    ),
+    Case(
+        "other names for labels",
+        "u,v,y\n1,2,LEBT\n3,4,tot\n",
+        [[1, 2], [3, 4]],
+        reading={"rename_labels": {"LEBT": "lebt"}},
+        labels=["lebt", "tot"],
+    ),
+    Case("a column left out", "u,w,y\n1,Bern,a\n", [[1]], reading={"drop": ["w"]}, names=("u",)),
+    Case(
+        "a column left out that is not there",
+        "u,v,y\n1,2,a\n",
+        [[1, 2]],
+        r"drop names 'vv', which is no column\. Did you mean 'v'",
+        reading={"drop": ["vv"]},
+    ),
+    Case(
+        "a renamed column left out",
+        "u,w,y\n1,Bern,a\n",
+        [[1]],
+        reading={"rename": {"w": "town"}, "drop": ["town"]},
+        names=("u",),
+    ),
+    Case("the label left out", "u,v,y\n1,2,a\n", error="'y' is the label column", reading={"drop": ["y"]}),
+    Case("a factor", "u,v,y\n1,2,a\n", [[12, 2]], reading={"units": {"u": 12}}),
+    Case("a factor and a shift", "u,v,y\n1,2,a\n", [[7, 2]], reading={"units": {"u": [2.0, 5.0]}}),
+    Case("units by name", "u,v,y\n100,2,a\n", [[45.359237, 2]], reading={"units": {"u": "lb to kg"}}),
+    Case("Fahrenheit", "u,v,y\n98.6,2,a\n", [[37.0, 2]], reading={"units": {"u": "F to C"}}),
+    Case(
+        "units of two kinds",
+        "u,v,y\n100,2,a\n",
+        error="wanted two units of one kind",
+        reading={"units": {"u": "lb to cm"}},
+    ),
+    Case(
+        "units of a column that is not there",
+        "u,v,y\n100,2,a\n",
+        error="units names 'w', which is none of the features",
+        reading={"units": {"w": 2}},
+    ),
+    Case(
+        "units of text",
+        "u,v,y\n100,Bern,a\n",
+        error="units names 'v', which is a column of text",
+        reading={"units": {"v": 2}},
+        text=True,
+    ),
+    Case(
+        "an age from two dates",
+        PATIENTS,
+        [[39, 100, 3652 / 365.2425], [41, 200, 7305 / 365.2425]],
+        reading={"durations": {"age": "years from born to seen"}},
+    ),
+    Case(
+        "days since a day",
+        PATIENTS,
+        [[39, 100, 0], [41, 200, 152]],
+        reading={"durations": {"day": "days from 2000-01-01 to seen"}, "drop": ["born"]},
+    ),
+    Case(
+        "German dates as days",
+        "u;d;y\n1;31.12.2000;a\n2;;b\n",
+        [[1, 365], [2, NAN]],
+        reading={"durations": {"t": "days from 2000-01-01 to d"}},
+    ),
+    Case(
+        "dates with the month first",
+        "u,d,y\n1,1/2/2000,a\n2,1/31/2000,b\n",
+        [[1, 1], [2, 30]],
+        reading={"durations": {"t": "days from 2000-01-01 to d"}},
+    ),
+    Case(
+        "dates that can be read in two ways",
+        "u,d,y\n1,1/2/2000,a\n2,3/4/2000,b\n",
+        error='say dates = "dmy" or "mdy"',
+        reading={"durations": {"t": "days from 2000-01-01 to d"}},
+    ),
+    Case(
+        "dates in an order that is told",
+        "u,d,y\n1,1/2/2000,a\n",
+        [[1, 31]],
+        reading={"dates": "dmy", "durations": {"t": "days from 2000-01-01 to d"}},
+    ),
+    Case(
+        "years of two digits",
+        "u,d,y\n1,1/2/45,a\n",
+        error="no dates with a year of four digits",
+        reading={"durations": {"t": "days from 2000-01-01 to d"}},
+    ),
+    Case(
+        "a word among dates",
+        "u,d,y\n1,2000-01-02,a\n2,soon,b\n",
+        error="column 'd', row 3: 'soon', 1 of 2 cells are no dates",
+        reading={"durations": {"t": "days from 2000-01-01 to d"}},
+    ),
+    Case(
+        "a word among dates, made a gap",
+        "u,d,y\n1,2000-01-02,a\n2,soon,b\n",
+        [[1, 1], [2, NAN]],
+        reading={"coerce": True, "durations": {"t": "days from 2000-01-01 to d"}},
+    ),
+    Case(
+        "a day that there is not",
+        "u,d,y\n1,2000-02-30,a\n",
+        error="row 2: '2000-02-30' is no day",
+        reading={"durations": {"t": "days from 2000-01-01 to d"}},
+    ),
+    Case(
+        "a duration that nobody understands",
+        PATIENTS,
+        error='wanted "years from birth to visit"',
+        reading={"durations": {"age": "seen - born"}},
+    ),
+    Case(
+        "a duration of a column that is not there",
+        PATIENTS,
+        error="no column 'birth'",
+        reading={"durations": {"age": "years from birth to seen"}},
+    ),
+    Case(
+        "a duration with the name of a column",
+        PATIENTS,
+        error="durations makes 'w', which is a column already",
+        reading={"durations": {"w": "years from born to seen"}},
+    ),
+]
+
+
+@pytest.mark.parametrize("case", [*NUMBERS, *CELLS, *FILES, *COLUMNS], ids=lambda case: case.what)
 def test_a_file(tmp_path, case):
     file = tmp_path / f"a.{case.ending}"
     file.write_bytes(case.raw if isinstance(case.raw, bytes) else case.raw.encode())
@@ -380,7 +545,9 @@ def test_a_file(tmp_path, case):
             read_site(file, label="y", text=case.text, reading=case.reading)
         return
     site = read_site(file, label="y", text=case.text, reading=case.reading)
-    np.testing.assert_array_equal(site.X[: len(case.X)], case.X)
+    np.testing.assert_allclose(site.X[: len(case.X)], case.X, rtol=1e-12)
+    assert not case.names or site.columns == case.names
+    assert not case.labels or site.y.tolist() == case.labels
     assert site.categories == case.words
     said = [f"{one.what}; {one.remedy}" for one in site.remarks]
     assert said if case.says else not said

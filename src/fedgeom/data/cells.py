@@ -16,7 +16,7 @@ from fedgeom.errors import InputError
 
 UNLABELLED = ("", "nan", "na", "n/a", "<na>")
 """Cells of a label column, in lower case, that mean: nobody said what this row is."""
-EMPTY = (*UNLABELLED, "none", "null", "?", ".")
+EMPTY = (*UNLABELLED, "none", "null", "?", ".", "#n/a")
 """Cells among the features, in lower case, that mean: nobody measured it."""
 NEARLY = 0.9
 """A column with this share of numbers among its filled cells is one of numbers."""
@@ -47,6 +47,26 @@ class ReadOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     """Make cells of a column of numbers that are none gaps, instead of asking."""
     categorical: list[str] = []
     """Columns whose cells are names of categories, though they look like numbers."""
+    sheet: str = ""
+    """The sheet of a workbook; "": the first one."""
+    rename: dict[str, str] = {}
+    """New names of columns, by those in the file; everything else goes by the new ones."""
+    rename_labels: dict[str, str] = {}
+    """New names of labels, by those in the file."""
+    drop: list[str] = []
+    """Columns that are no features."""
+    units: dict[str, str | float | list[float]] = {}
+    """By column, what its numbers are multiplied by, such as 0.4536, or [0.5556, -17.78], which is added then; or
+    "lb to kg"."""
+    durations: dict[str, str] = {}
+    """New columns from two dates: "years from birth to visit"; the columns of dates are no features."""
+    dates: Literal["", "dmy", "mdy"] = ""
+    """What stands first in dates such as 03/04/2024; "": found, column by column."""
+
+    @property
+    def reshapes(self) -> bool:
+        """Whether columns are named, left out, converted or made."""
+        return bool(self.rename or self.drop or self.units or self.durations)
 
     @property
     def missing_words(self) -> frozenset[str]:
@@ -356,7 +376,11 @@ def _dates(column: _Column, first_row: int) -> ReadColumn:
         f"column {column.name!r} holds dates, row {first + first_row}: {str(column.cells[first])!r}, "
         f"{len(column.dates):,} of {column.filled:,} cells; a date is no number"
     )
-    return ReadColumn(None, what, "write days since some day, or leave the column out")
+    remedy = (
+        f'make an age or a duration of it, durations = {{ age = "years from {column.name} to 2024-12-31" }}, or write '
+        f'days since some day, or leave the column out, drop = ["{column.name}"]'
+    )
+    return ReadColumn(None, what, remedy)
 
 
 def _said(
@@ -430,6 +454,10 @@ def check_reading(reading: ReadOptions) -> ReadOptions:
     """Refuse what cannot be meant."""
     if reading.separator and reading.separator != "tab" and len(reading.separator) != 1:
         raise InputError(f'separator = {reading.separator!r} given; wanted one sign, such as ";", or "tab"')
+    for name, given in reading.units.items():
+        conversion(name, given)
+    for name, span in reading.durations.items():
+        duration_parts(name, span)
     if reading.separator and reading.separator == reading.decimal:
         raise InputError(f"separator and decimal are both {reading.decimal!r}; one sign cannot be both")
     if reading.encoding:
@@ -440,3 +468,114 @@ def check_reading(reading: ReadOptions) -> ReadOptions:
                 f'encoding = {reading.encoding!r} given; wanted one that Python knows, such as "latin-1" or "utf-16"'
             ) from error
     return reading
+
+
+UNITS = {
+    "mg": ("mass", 1e-6, 0.0), "g": ("mass", 1e-3, 0.0), "kg": ("mass", 1.0, 0.0), "lb": ("mass", 0.45359237, 0.0),
+    "oz": ("mass", 0.028349523125, 0.0),
+    "mm": ("length", 1e-3, 0.0), "cm": ("length", 1e-2, 0.0), "m": ("length", 1.0, 0.0), "in": ("length", 0.0254, 0.0),
+    "ft": ("length", 0.3048, 0.0),
+    "minutes": ("time", 1 / 1440, 0.0), "hours": ("time", 1 / 24, 0.0), "days": ("time", 1.0, 0.0),
+    "weeks": ("time", 7.0, 0.0), "months": ("time", 30.436875, 0.0), "years": ("time", 365.2425, 0.0),
+    "C": ("temperature", 1.0, 0.0), "K": ("temperature", 1.0, -273.15), "F": ("temperature", 5 / 9, -160 / 9),
+    "%": ("share", 0.01, 0.0), "1": ("share", 1.0, 0.0),
+}  # fmt: skip
+"""What units measure, and how their numbers become those of one unit: times the second, plus the third."""
+
+
+def conversion(column: str, given: str | float | list[float]) -> tuple[float, float]:
+    """Return what a column's numbers are multiplied by, and what is added then.
+
+    >>> conversion("weight", "lb to kg")
+    (0.45359237, 0.0)
+    """
+    if isinstance(given, int | float):
+        return float(given), 0.0
+    if isinstance(given, list):
+        if len(given) != 2:
+            raise InputError(f"units.{column} = {given} given; wanted two numbers, [times, plus]")
+        return given[0], given[1]
+    old, found, new = (part.strip() for part in given.partition(" to "))
+    if not found or old not in UNITS or new not in UNITS or UNITS[old][0] != UNITS[new][0]:
+        raise InputError(
+            f'units.{column} = {given!r} given; wanted two units of one kind, such as "lb to kg", among '
+            f"{', '.join(UNITS)}; or the number to multiply by, which for amounts of a substance depends on it"
+        )
+    _, times, plus = UNITS[old]
+    _, divided, minus = UNITS[new]
+    return times / divided, (plus - minus) / divided
+
+
+_SPAN = re.compile(r"(days|weeks|months|years) from (.+?) to (.+)")
+
+
+def duration_parts(column: str, given: str) -> tuple[str, str, str]:
+    """Return the unit of a duration, and the columns or days that it goes from and to."""
+    found = _SPAN.fullmatch(given.strip())
+    if not found:
+        raise InputError(
+            f'durations.{column} = {given!r} given; wanted "years from birth to visit", with days, weeks, months or '
+            "years, and columns or days such as 2024-12-31"
+        )
+    return found[1], found[2].strip(), found[3].strip()
+
+
+def is_day(text: str) -> bool:
+    """Say whether a text is a day, year first."""
+    try:
+        datetime.date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
+
+
+def days_of(column: str, cells: Sequence[str], first_row: int, reading: ReadOptions) -> Floats:
+    """Return dates as days since 1970, (rows,), f8; empty ones are gaps."""
+    gone = reading.missing_words
+    parts: dict[int, tuple[str, str, str]] = {}
+    bad = []
+    for at, cell in enumerate(cells):
+        found = _DATE.fullmatch(cell.strip())
+        if found and (len(found[1]) == 4 or len(found[3]) == 4):
+            parts[at] = (found[1], found[2], found[3])
+        elif not is_empty(cell) and cell.strip().lower() not in gone:
+            bad.append(at)
+    if bad and not reading.coerce:
+        raise InputError(
+            f"column {column!r}, row {bad[0] + first_row}: {cells[bad[0]]!r}, {len(bad):,} of {len(cells):,} cells "
+            "are no dates with a year of four digits; mend them, or make them gaps, coerce = true (--coerce)"
+        )
+    order = reading.dates or _order(column, [one for one in parts.values() if len(one[0]) < 4], cells)
+    values = np.full(len(cells), np.nan)
+    for at, (first, second, third) in parts.items():
+        year, month, day = (first, second, third) if len(first) == 4 else (third, second, first)
+        if len(first) < 4 and order == "mdy":
+            month = first
+            day = second
+        try:
+            values[at] = (datetime.date(int(year), int(month), int(day)) - datetime.date(1970, 1, 1)).days
+        except ValueError as error:
+            raise InputError(
+                f"column {column!r}, row {at + first_row}: {cells[at]!r} is no day ({error}); is the day first, dates "
+                '= "dmy", or the month, dates = "mdy"?'
+            ) from error
+    return values
+
+
+def _order(column: str, parts: Sequence[tuple[str, str, str]], cells: Sequence[str]) -> str:
+    """Return what stands first in dates that do not begin with the year."""
+    day_first = any(int(first) > 12 for first, _, _ in parts)
+    month_first = any(int(second) > 12 for _, second, _ in parts)
+    points = any("." in cell for cell in cells)
+    if not parts or day_first or (points and not month_first):
+        return "dmy"
+    if month_first:
+        return "mdy"
+    raise InputError(
+        f"column {column!r}: {cells[0]!r} and the others can be read with the day or with the month first; say dates = "
+        '"dmy" or "mdy"'
+    )
+
+
+DAYS = {"days": 1.0, "weeks": 7.0, "months": 30.436875, "years": 365.2425}
+"""How many days a unit of durations has."""

@@ -324,6 +324,16 @@ def _read(
     return read_carefully(file, mark, label, columns, also, reading) if found is None else found
 
 
+def header_of_text(file: Path, reading: ReadOptions, mark: str | None = None) -> list[str]:
+    """Return the names of a text table's columns."""
+    top = _top(file) if _is_utf8(reading.encoding) else None
+    if top is None:
+        return _text_table(file, mark, reading).header
+    return [
+        name.strip() for name in next(csv.reader([top.line], delimiter=_mark(mark, top.mark, top.line, reading)))
+    ]
+
+
 def read_cells(file: Path, mark: str | None = None) -> tuple[list[str], list[list[str]]]:
     """Return a table's header and the texts of its cells, row by row, as they stand in the file.
 

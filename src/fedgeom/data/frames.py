@@ -27,8 +27,9 @@ from fedgeom.data.tables import (
     wanted_columns,
 )
 from fedgeom.errors import InputError
+from fedgeom.memo import memoize
 from fedgeom.registry import did_you_mean
-from fedgeom.storage import check_unpacked
+from fedgeom.storage import check_archive, check_unpacked
 
 PIECE = 2**26
 """So many bytes of columns of a Parquet file are read at once: beside the table there is little else in memory."""
@@ -63,6 +64,69 @@ def read_parquet(
             raise
         raise InputError(f"{file} cannot be read as Parquet: {error}") from error
     return frame_table(frame, str(file), label, wanted, also=also, reading=reading)
+
+
+def header_of_parquet(file: Path) -> list[str]:
+    """Return the names of a Parquet file's columns."""
+    schema = need(file, "pyarrow.parquet", "pandas").read_schema(file)
+    index = _index_names(schema)
+    return [name for name in schema.names if name not in index]
+
+
+@memoize(2)
+def _sheet(file: Path, changed: int, sheet: str) -> list[list[Any]]:
+    """Return the cells of a sheet, row by row, without rows and columns that are wholly empty at its edges."""
+    calamine = need(file, "python_calamine", extra="excel")
+    try:
+        if file.suffix.lower() != ".xls":
+            check_archive(file)
+        book = calamine.CalamineWorkbook.from_path(str(file))
+        names = list(book.sheet_names)
+        if sheet and sheet not in names:
+            raise InputError(
+                f"{file} has no sheet {sheet!r}; its sheets are {listed(names)}.{did_you_mean(sheet, names)}"
+            )
+        rows = book.get_sheet_by_name(sheet or names[0]).to_python(skip_empty_area=False)
+    except (OSError, ValueError, IndexError, calamine.CalamineError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{file} cannot be read as a workbook: {error}") from error
+    filled = [row for row in rows if any(cell != "" for cell in row)]
+    if not filled:
+        raise InputError(f"{file}: sheet {sheet or names[0]!r} is empty; its sheets are {listed(names)}")
+    width = max(at for row in filled for at, cell in enumerate(row) if cell != "") + 1
+    return [row[:width] for row in filled]
+
+
+def read_xlsx(
+    file: Path,
+    label: str | None,
+    columns: Columns | None,
+    *,
+    also: Sequence[str] = (),
+    reading: ReadOptions = NOTHING_SAID,
+) -> Table:
+    """Read a sheet of a workbook, with a header in its first row that is not empty."""
+    rows = _sheet(file, file.stat().st_mtime_ns, reading.sheet)
+    header = header_of_xlsx(file, reading)
+    if len(rows) == 1:
+        raise InputError(f"{file} has no rows, only a header: {listed(header)}")
+    places = {name: at for at, name in enumerate(header) if at or name or len(header) == 1}
+
+    def column(name: str) -> Any:
+        return np.array([None if row[places[name]] == "" else row[places[name]] for row in rows[1:]], object)
+
+    found = from_columns(file, list(places), column, label, columns, first_row=2, also=also, reading=reading)
+    index = None if 0 in places.values() else np.array([str(row[0]) for row in rows[1:]], object)
+    return replace(found, first_row=2, index=index)
+
+
+def header_of_xlsx(file: Path, reading: ReadOptions) -> list[str]:
+    """Return the names of a sheet's columns."""
+    rows = _sheet(file, file.stat().st_mtime_ns, reading.sheet)
+    header = [str(name).strip() for name in rows[0]]
+    check_distinct(header, str(file))
+    return header
 
 
 def check_parquet(file: Path, facts: Any) -> None:

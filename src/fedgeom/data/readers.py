@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from inspect import signature
 from pathlib import Path
@@ -19,9 +19,20 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from fedgeom.data.cells import NOTHING_SAID, ReadOptions, check_reading
-from fedgeom.data.csv import read_csv, read_tsv
-from fedgeom.data.frames import read_h5ad, read_parquet, with_text
+from fedgeom.data.cells import (
+    DAYS,
+    NOTHING_SAID,
+    ReadOptions,
+    Remark,
+    check_reading,
+    conversion,
+    days_of,
+    duration_parts,
+    is_day,
+)
+from fedgeom.data.columns import check_distinct
+from fedgeom.data.csv import header_of_text, read_csv, read_tsv
+from fedgeom.data.frames import header_of_parquet, header_of_xlsx, read_h5ad, read_parquet, read_xlsx, with_text
 from fedgeom.data.rows import as_rows, dense, flat_rows
 from fedgeom.data.sites import SiteData
 from fedgeom.data.tables import Columns, Table, as_labels, is_sparse, listed, need
@@ -97,6 +108,8 @@ class Reader(Protocol):
         """
 
 
+WORKBOOKS = (".xlsx", ".xls", ".ods")
+"""Spreadsheets."""
 READERS = Registry("reader", "fedgeom.readers")
 """All readers by the ending of the files they read, in lower case and with its dot."""
 
@@ -117,6 +130,7 @@ for _ending, _reader in {
     ".npz": read_npz,
     ".parquet": read_parquet,
     ".h5ad": read_h5ad,
+    **dict.fromkeys(WORKBOOKS, read_xlsx),
 }.items():
     register_reader(_ending, _reader)
 
@@ -295,8 +309,140 @@ def _table(
     def read(some: Columns | None, beside: Sequence[str]) -> Table:
         return _numbers(file, ending, label, some, beside, reading)
 
-    found = with_text(read, columns, also, reading) if text else read(columns, also)
-    return _without_missing(found, reading) if reading.missing else found
+    def table(some: Columns | None, beside: Sequence[str]) -> Table:
+        found = with_text(read, some, beside, reading) if text else read(some, beside)
+        return _without_missing(found, reading) if reading.missing else found
+
+    if reading.reshapes:
+        change = Reshaping(file, _header(file, ending, reading), reading)
+        label = None if label is None else change.old(label)
+        reading = change.options
+        found = change.applied(table, columns, also)
+    else:
+        found = table(columns, also)
+    if reading.rename_labels and found.y is not None:
+        renamed = [reading.rename_labels.get(word, word) for word in found.y.tolist()]
+        found = replace(found, y=np.array(renamed, np.str_))
+    return found
+
+
+def _header(file: Path, ending: str, reading: ReadOptions) -> list[str] | None:
+    """Return the names of a file's columns, where it can have columns that are no features."""
+    if ending in (".csv", ".tsv"):
+        return header_of_text(file, reading, "\t" if ending == ".tsv" else None)
+    if ending == ".parquet":
+        return header_of_parquet(file)
+    return header_of_xlsx(file, reading) if ending in WORKBOOKS else None
+
+
+class Reshaping:
+    """What is done to the columns of a file before anybody sees them: new names, units, durations, columns left out."""
+
+    def __init__(self, file: Path, header: list[str] | None, reading: ReadOptions) -> None:
+        self.file = file
+        self.header = header
+        self.reading = reading
+        self.remarks: list[Remark] = []
+        self.rename = dict(reading.rename)
+        if header is not None:
+            self.rename = {old: new for old, new in reading.rename.items() if old in header}
+            for old, new in reading.rename.items():
+                if old not in header and new not in header:
+                    raise InputError(
+                        f"{file}: rename names {old!r}, which is not there; its columns are {listed(header)}."
+                        f"{did_you_mean(old, header)}"
+                    )
+            check_distinct([self.rename.get(name, name) for name in header], f"{file}, renamed")
+        self._olds = {new: old for old, new in self.rename.items()}
+
+    def old(self, name: str) -> str:
+        """Return what a column is called in the file."""
+        return self._olds.get(name, name)
+
+    @property
+    def options(self) -> ReadOptions:
+        """How cells are read, with columns by their names in the file."""
+        return msgspec.structs.replace(
+            self.reading, categorical=[self.old(name) for name in self.reading.categorical]
+        )
+
+    def applied(
+        self, read: Callable[[Columns | None, Sequence[str]], Table], columns: Columns | None, also: Sequence[str]
+    ) -> Table:
+        """Read a table, whose columns are asked for by their new names, and change it."""
+        spans = {name: duration_parts(name, given) for name, given in self.reading.durations.items()}
+        dates = list(dict.fromkeys(one for _, *ends in spans.values() for one in ends if not is_day(one)))
+        if self.header is None and dates:
+            raise InputError(
+                f"{self.file}: durations are made of columns of text files, workbooks and Parquet files"
+            )
+        there = None if self.header is None else {self.rename.get(name, name) for name in self.header}
+        gone = [name for name in self.reading.drop if there is None or name in there]
+        for name in self.reading.drop:
+            if name not in gone:
+                hint = did_you_mean(name, there or ())
+                self.remarks.append(
+                    Remark("warning", f"drop names {name!r}, which is no column.{hint}", "", "columns")
+                )
+        beside = list(dict.fromkeys([*also, *dates, *(gone if self.header is not None else ())]))
+        wanted: Columns | None = columns
+        if columns is not None and not (isinstance(columns, str) and self.header is None):
+            named = [columns] if isinstance(columns, str) else columns
+            wanted = [self.old(name) for name in named if name not in (*gone, *spans, *dates)]
+        found = self._renamed(read(wanted, [self.old(name) for name in beside]))
+        if self.header is None and gone:
+            kept = [at for at, name in enumerate(found.columns) if name not in gone]
+            found = replace(found, X=found.X[:, kept], columns=tuple(found.columns[at] for at in kept))
+        found = self._converted(found)
+        for name, (unit, start, end) in spans.items():
+            found = self._with_span(found, name, unit, start, end)
+        return replace(
+            found,
+            also={name: found.also[name] for name in also},
+            remarks=(*found.remarks, *self.remarks),
+        )
+
+    def _renamed(self, found: Table) -> Table:
+        new = self.rename
+        return replace(
+            found,
+            columns=tuple(new.get(name, name) for name in found.columns),
+            also={new.get(name, name): values for name, values in found.also.items()},
+            categories={new.get(name, name): words for name, words in found.categories.items()},
+        )
+
+    def _converted(self, found: Table) -> Table:
+        if not self.reading.units:
+            return found
+        X = np.array(dense(found.X, str(self.file)))
+        for name, given in self.reading.units.items():
+            if name not in found.columns or name in found.categories:
+                what = "a column of text" if name in found.categories else "none of the features"
+                raise InputError(
+                    f"{self.file}: units names {name!r}, which is {what}; there are {listed(found.columns)}."
+                    f"{did_you_mean(name, found.columns)}"
+                )
+            times, plus = conversion(name, given)
+            at = found.columns.index(name)
+            X[:, at] = X[:, at] * times + plus
+        return replace(found, X=X)
+
+    def _with_span(self, found: Table, name: str, unit: str, start: str, end: str) -> Table:
+        if name in found.columns:
+            raise InputError(
+                f"{self.file}: durations makes {name!r}, which is a column already; choose another name"
+            )
+
+        def days(one: str) -> Any:
+            cells = [one] * len(found) if is_day(one) else found.also[one].tolist()
+            try:
+                return days_of(one, cells, found.first_row, self.reading)
+            except InputError as error:
+                raise InputError(f"{self.file}: {error}") from error
+
+        values = (days(end) - days(start)) / DAYS[unit]
+        X = np.column_stack([dense(found.X, str(self.file)), values])
+        return replace(found, X=X, columns=(*found.columns, name))
 
 
 def _check_categorical(file: Path, table: Table, reading: ReadOptions) -> None:

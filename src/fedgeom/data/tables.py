@@ -201,13 +201,13 @@ def _hint(name: str, known: Sequence[str]) -> str:
     return f".{hint}" if hint else ""
 
 
-def need(file: Path, *modules: str) -> Any:
+def need(file: Path, *modules: str, extra: str = "bio") -> Any:
     """Import what a format needs, or say how to install it; the first module is returned."""
     try:
         loaded = [importlib.import_module(module) for module in modules]
     except ImportError as error:
         raise InputError(
-            f"reading {file} needs {' and '.join(modules)} ({error}); install them with pip install 'fedgeom[bio]'"
+            f"reading {file} needs {' and '.join(modules)} ({error}); install them with pip install 'fedgeom[{extra}]'"
         ) from error
     return loaded[0]
 

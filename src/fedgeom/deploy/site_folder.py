@@ -60,11 +60,12 @@ SITE_TOML = """\
 # A site of a fedgeom federation. This file and the keys beside it stay here.
 
 name = {name}
-file = {file}  # .csv, .tsv, .npz, .parquet or .h5ad; relative to this folder
+file = {file}  # .csv, .tsv, .xlsx, .npz, .parquet or .h5ad; relative to this folder
 label = {label}  # the column (or key) with the class of each row
 # columns = ["age", "bmi"]     # the features; left out: all but the label
 # index = "patient_id"         # the column with the names of the rows, which is no feature
-# missing = [-9999, "k.A."]    # cells that mean: not measured; decimal, encoding, coerce … are in the handbook
+# missing = [-9999, "k.A."]    # cells that mean: not measured
+# rename = {{ Alter = "age" }}   # this and more on how the file is read: docs/federation-file.md
 # group = "patient"            # rows of one patient are tested, or learnt from, together
 coordinator = {coordinator}{insecure}
 certificate = "ca.pem"         # from the coordinator: its certificate authority
