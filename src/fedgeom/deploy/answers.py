@@ -17,6 +17,7 @@ from contextlib import contextmanager
 
 import msgspec
 
+from fedgeom.data.cells import reading_of
 from fedgeom.data.readers import read_site
 from fedgeom.data.sites import SiteData
 from fedgeom.deploy.approvals import FolderApprovals
@@ -249,6 +250,7 @@ def read_data(folder: SiteFolder, columns: list[str] | None = None, *, text: boo
         group=config.group or None,
         index=config.index or None,
         text=text,
+        reading=reading_of(config),
     )
 
 

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from fedgeom.crypto.keys import Identity, Roster
+from fedgeom.data.cells import ReadOptions
 from fedgeom.deploy import certificates
 from fedgeom.deploy.config import EngineName, check_address, check_loopback, check_name, quote, read_toml
 from fedgeom.engines.nats.link import Endpoint, need_nats, new_seed, public_key
@@ -18,7 +19,7 @@ from fedgeom.federation.policy import DEVICE_VARIABLE, Policy, StrictPolicy
 from fedgeom.storage import make_private, write_file, write_json, write_text
 
 
-class SiteConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class SiteConfig(ReadOptions, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What site.toml says."""
 
     name: str
@@ -64,10 +65,12 @@ SITE_TOML = """\
 # A site of a fedgeom federation. This file and the keys beside it stay here.
 
 name = {name}
-file = {file}  # .csv, .tsv, .npz, .parquet or .h5ad; relative to this folder
+file = {file}  # .csv, .tsv, .xlsx, .npz, .parquet or .h5ad; relative to this folder
 label = {label}  # the column (or key) with the class of each row
 # columns = ["age", "bmi"]     # the features; left out: all but the label
 # index = "patient_id"         # the column with the names of the rows, which is no feature
+# missing = [-9999, "k.A."]    # cells that mean: not measured
+# rename = {{ Alter = "age" }}   # this and more on how the file is read: docs/federation-file.md
 # group = "patient"            # rows of one patient are tested, or learnt from, together
 coordinator = {coordinator}{insecure}{engine}
 certificate = "ca.pem"         # from the coordinator: its certificate authority

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from fedgeom.data.cells import ReadOptions
 from fedgeom.deploy.coordinator import flower_status, is_running, start_flower_run, stop_flower_run
 from fedgeom.deploy.coordinator_folder import CoordinatorFolder
 from fedgeom.deploy.federation_file import FederationFile
@@ -94,6 +95,7 @@ def ignored_keys(file: FederationFile) -> list[str]:
         "file and sites_from": bool(file.file or file.sites_from),
         "drop_unlabelled": file.drop_unlabelled,
         "shared_columns": file.shared_columns,
+        "how files are read": any(getattr(file, key) for key in ReadOptions.__struct_fields__),
         "[policy]": bool(file.policy),
         "[compare]": bool(file.compare),
         "everything but the name in [[sites]]": any(
@@ -101,6 +103,7 @@ def ignored_keys(file: FederationFile) -> list[str]:
             or site.columns is not None
             or site.drop_unlabelled
             or site.group
+            or any(getattr(site, key) for key in ReadOptions.__struct_fields__)
             or (site.file and site.name)
             for site in file.sites
         ),

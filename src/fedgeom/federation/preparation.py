@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedgeom.arrays import Floats, Ints, Words
+from fedgeom.data.cells import ReadOptions
 from fedgeom.data.columns import names_of
 from fedgeom.data.rows import dense
 from fedgeom.data.sites import SiteData
@@ -140,7 +141,12 @@ def read_raw(X: Any, wanted: Columns) -> SiteData:
         some = [name for name in map(str, X.columns) if name in known] if known else None
         if known and not some:
             raise InputError(f"X has none of the columns {listed(wanted.names, 6)}")
-        return read_raw(with_text(lambda c, also: frame_table(X, GIVEN, None, c, also=also), some, ()), wanted)
+        how = ReadOptions(categorical=wanted.texts)
+
+        def read(columns: Any, also: Any) -> Table:
+            return frame_table(X, GIVEN, None, columns, also=also, reading=how)
+
+        return read_raw(with_text(read, some, ()), wanted)
     cells = X.X if hasattr(X, "var_names") else X
     rows = cells if is_sparse(cells) else np.asarray(cells)
     if rows.ndim != 2:

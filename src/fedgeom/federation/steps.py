@@ -53,6 +53,11 @@ class Columns(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
         """Return the columns, with those whose gaps become no column."""
         return msgspec.structs.replace(self, few_gaps=tuple(places))
 
+    @property
+    def texts(self) -> list[str]:
+        """The names of the columns of text."""
+        return [self.names[at] for at in self.categories] if self.names else []
+
     def title(self, at: int) -> str:
         """Return what a column is called in a message."""
         return repr(self.names[at]) if self.names else f"number {at}"
