@@ -21,7 +21,7 @@ class SumRidgeColumns(SumQuestion, kind="ridge.columns", checked=True, in_groups
     classes: Names
 
 
-class CountCells(SumQuestion, kind="ridge.cells", checked=True, decides_floors=True):
+class CountBinnedRows(SumQuestion, kind="ridge.cells", checked=True, decides_floors=True):
     """Ask, masked, how many rows of each class lie in each cell of binned columns, up to the policies' floor."""
 
     answer_reveals: ClassVar[str] = (

@@ -26,7 +26,7 @@ from fedgeom.methods.ridge.core import TEMPERATURES, Solution, solve, starts, tu
 from fedgeom.methods.ridge.features import check_widths
 from fedgeom.methods.ridge.messages import (
     CheckPart,
-    CountCells,
+    CountBinnedRows,
     CountPatches,
     SolutionTaken,
     SumBounded,
@@ -123,7 +123,7 @@ class Ridge(RidgeSettings, Method):
         last = yield Sum(SumRidgeColumns(classes=classes), 2 * (problem.classes + 2 * problem.columns))
         if problem.binned:
             found = yield Sum(
-                CountCells(last=last), math.prod(problem.cell_shape), times=int(counted), spare=int(not counted)
+                CountBinnedRows(last=last), math.prod(problem.cell_shape), times=int(counted), spare=int(not counted)
             )
             last = found if counted else last
         if self.conv is not None:
@@ -145,11 +145,11 @@ class Ridge(RidgeSettings, Method):
         last = cohort.sum_checked(SumRidgeColumns(classes=classes), length=fit.length(plan))
         fit.take(last.total.numpy(), plan)
         if plan.floored:
-            last = cohort.sum_checked(CountCells(last=last), length=fit.length(plan))
+            last = cohort.sum_checked(CountBinnedRows(last=last), length=fit.length(plan))
             fit.take(last.total.numpy(), plan)
             self._warn_of_bins(cohort, fit, plan)
         elif plan.binned:
-            cohort.skip_to(cohort.planned.index(CountCells.kind) + 1)
+            cohort.skip_to(cohort.planned.index(CountBinnedRows.kind) + 1)
         for kind in self._patch_sums():
             last = cohort.sum_checked(kind(last=last), length=fit.length(plan))
             fit.take(last.total.numpy(), plan)

@@ -37,7 +37,7 @@ from fedgeom.methods.ridge.core import (
 from fedgeom.methods.ridge.features import check_widths
 from fedgeom.methods.ridge.messages import (
     CheckPart,
-    CountCells,
+    CountBinnedRows,
     CountPatches,
     SolutionTaken,
     SumCalibration,
@@ -323,10 +323,10 @@ class RidgeSite(SummingSite[RidgeMemory]):
         found = column_moments(self.rows, self.codes, len(ask.classes))
         return self.contribute(ask, to_wide(found, sites=len(ask.ticket.participants)))
 
-    @answers(CountCells)
-    def count_cells(self, ask: CountCells) -> Contribution:
+    @answers(CountBinnedRows)
+    def count_cells(self, ask: CountBinnedRows) -> Contribution:
         """Count this site's rows in cells of bins."""
-        fit = self._take(ask.last, CountCells)
+        fit = self._take(ask.last, CountBinnedRows)
         self.check_size(fit.length(self.plan))
         return self.contribute(ask, cell_counts(self.rows, self.codes, fit, self.plan))
 
