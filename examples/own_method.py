@@ -18,8 +18,9 @@ class SumGram(SumQuestion, kind="least-squares.gram"):
 
 
 def gram(X, y, classes):
-    A = np.column_stack([np.ones(len(X)), X])
-    return A.T @ np.column_stack([A, y.astype(str)[:, None] == np.array(classes)])
+    Y = y.astype(str)[:, None] == np.array(classes)
+    A = np.column_stack([np.ones(len(X)), X])[Y.any(axis=1)]  # a row of another class is in no sum
+    return A.T @ np.column_stack([A, Y[Y.any(axis=1)]])
 
 
 class LeastSquaresSite(Site):  # runs where the data is
@@ -41,6 +42,7 @@ class LeastSquaresModel(Model):
 @dataclass(frozen=True, kw_only=True)
 class LeastSquares(Method):
     name, site, model_type = "least-squares", LeastSquaresSite, LeastSquaresModel
+    column_floors = True  # columns that few rows set apart are in no sum: their products would be these rows
     classes: tuple[str, ...] = ("left", "right")
 
     def solve(self, total):
