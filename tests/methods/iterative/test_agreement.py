@@ -110,7 +110,7 @@ def nearly(begin: BeginTraining) -> BeginTraining:
         (lambda ask: with_total(ask, np.zeros(3, np.uint64)), "its tag does not fit"),
         (lambda ask: with_total(ask, np.zeros(5)), "no list of ring elements"),
         (lambda ask: replace(ask, columns=replace(ask.columns, round=0)), "added nothing of that kind"),
-        (lambda ask: replace(ask, columns=replace(ask.columns, round=2)), "added nothing of that kind"),
+        (lambda ask: replace(ask, columns=replace(ask.columns, round=3)), "added nothing of that kind"),
         (lambda ask: replace(ask, columns=replace(ask.columns, sites=("s0", "s1", "s2"))), "its tag does not fit"),
         (lambda ask: replace(ask, columns=None), "a joint scale came where the terms have none, or none"),
         (lambda ask: replace(ask, classes=(*CLASSES, "class 2")), "other classes than the sites agreed on"),

@@ -23,6 +23,7 @@ from fedgeom.methods.iterative.tree import from_wire, to_wire
 from fedgeom.protocols.cohort import join
 from fedgeom.protocols.join.messages import Hello, PublicKeys
 from fedgeom.protocols.names import CountNames
+from fedgeom.protocols.preparation import SumFloors
 from tests.methods.iterative.asking import RUN, asking_of, prepared, refusal
 from tests.methods.iterative.making import unlike, whole
 from tests.unlisted import unlisted
@@ -62,7 +63,7 @@ def test_no_masked_question_in_an_open_run():
     with pytest.raises(ProtocolError, match=r"no further sum of kind 'train\.masked' is planned"):
         talk._masked(0, Group(talk.members, Tree(model=ZERO)))
     talk.cohort._planned.append(TrainMasked.kind)
-    with pytest.raises(TooFewSitesError, match="round 2 was not announced when joining"):
+    with pytest.raises(TooFewSitesError, match="round 3 was not announced when joining"):
         talk._masked(0, Group(talk.members, Tree(model=ZERO)))
     talk.cohort._planned, talk.cohort._next = [TrainMasked.kind], 0
     with pytest.raises(TooFewSitesError, match=r"round 0 of this run is for 'names\.count', not 'train\.masked'"):
@@ -132,7 +133,7 @@ def test_what_the_algorithm_does_not_give_plays_no_part():
 def test_no_training_before_the_scale_is_known():
     row = FedAvg(secure=False, **SHORT)
     asking, _ = asking_of(row, SITES)
-    asking.ask(Hello(rounds=2, terms=row.terms(), participants=NAMES), expect=PublicKeys).need(4, "keys")
+    asking.ask(Hello(rounds=3, terms=row.terms(), participants=NAMES), expect=PublicKeys).need(4, "keys")
     assert "asked before it joined" in refusal(asking, question())
     join(asking, row)
     assert "before it was told the classes" in refusal(asking, question())
@@ -165,10 +166,13 @@ def test_terms_that_are_none(terms):
 def test_the_number_of_sums_follows_from_the_terms():
     row = FedAvg(**SHORT)
     asking, _ = asking_of(row, SITES)
-    answers = asking.ask(Hello(rounds=5, terms=row.terms(), participants=NAMES), expect=PublicKeys)
-    assert "these terms need 4 sums, not 5" in answers.missing["s0"]
-    names, columns, training = (CountNames,), (CountNames, SumTrainingColumns), (TrainMasked, TrainMasked)
-    counted, planned = (CountNames, CountTrainingRows), TrainingSite.all_sums
+    answers = asking.ask(Hello(rounds=6, terms=row.terms(), participants=NAMES), expect=PublicKeys)
+    assert "these terms need 5 sums, not 6" in answers.missing["s0"]
+    names = (CountNames, SumFloors)
+    columns = (*names, SumTrainingColumns)
+    counted = (*names, CountTrainingRows)
+    training = (TrainMasked, TrainMasked)
+    planned = TrainingSite.all_sums
     assert planned(row) == columns + training
     assert planned(FedAvg(scale="none", **SHORT)) == planned(FedAvg(scale="site", **SHORT)) == counted + training
     assert planned(FedAvg(scale="none", weights="sites", **SHORT)) == names + training

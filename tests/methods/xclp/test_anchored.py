@@ -68,7 +68,12 @@ def test_no_cell_with_too_few_rows_is_ever_summed() -> None:
 def test_where_policies_ask_for_it_no_cell_of_too_few_sites_is_summed() -> None:
     columns = SITES[0].X.shape[1] + 1
     alone = np.random.default_rng(3).normal(9.0 * np.eye(columns)[-1], 0.1, (30, columns))
-    sites = [SiteData(site.name, np.column_stack([site.X, np.zeros(len(site))]), site.y) for site in SITES]
+    rng = np.random.default_rng(4)  # a column that is 0 at all other sites would be left out
+    little = [0.01 * rng.standard_normal(len(site)) for site in SITES]
+    sites = [
+        SiteData(site.name, np.column_stack([site.X, some]), site.y)
+        for site, some in zip(SITES, little, strict=True)
+    ]
     sites[0] = SiteData(sites[0].name, np.vstack([sites[0].X, alone]), np.append(sites[0].y, np.full(30, -1)))
     method = XCLP(graph="anchors", n_anchors=10, n_rounds=4, min_cell=3)
     fewest = [
