@@ -11,6 +11,7 @@ from scipy.sparse import csr_array
 from fedgeom.arrays import Floats, Ints
 from fedgeom.federation.disclosure import (
     ALIKE,
+    ALIKE_IN_CLASS,
     COMPLEMENT,
     FEW,
     FEW_IN_CLASS,
@@ -35,7 +36,7 @@ def counted(table: Any, labels: Any, classes: tuple[str, ...], layout: FloorLayo
 def judged(sites: list[Floats], *, gaps: bool = False, labels: list[Any] | None = None) -> Judgement:
     """Return what is left out of some sites' tables."""
     classes = () if labels is None else ("a", "b")
-    layout = FloorLayout(sites[0].shape[1], gaps, len(classes))
+    layout = FloorLayout(sites[0].shape[1], gaps, len(classes), len(sites), FLOORS[1])
     names = labels or [np.full(len(one), "a") for one in sites]
     total = sum(counted(one, own, classes, layout) for one, own in zip(sites, names, strict=True))
     return judge(np.asarray(total), layout, FLOORS)
@@ -149,7 +150,7 @@ def test_counts_are_never_too_high_and_do_not_depend_on_blocks(seed: int) -> Non
     sparse = counted(csr_array(table), labels, (), layout, blocks=3)
     exact = np.minimum([rows - np.unique(column, return_counts=True)[1].max() for column in table.T], FLOORS[1])
     for one in found:
-        whole, _, pairs = layout.split(one)
+        whole, _, pairs, _ = layout.split(one)
         np.testing.assert_array_equal(whole, [exact, exact > 0])
         assert (
             pairs[0]
@@ -178,7 +179,7 @@ def test_sparse_columns_are_counted_by_their_zeros() -> None:
     table[7, 3] = 4.0
     table[:, 4] = 1.0 + rng.random(300)
     layout = FloorLayout(5)
-    whole, _, _ = layout.split(counted(csr_array(table), np.full(300, "a"), (), layout, blocks=4))
+    whole, *_ = layout.split(counted(csr_array(table), np.full(300, "a"), (), layout, blocks=4))
     assert whole[0].tolist() == [10, 10, 10, 1, 10]
 
 
@@ -196,12 +197,12 @@ def words_with_one_rare() -> tuple[list[Floats], list[Any]]:
 
 def test_of_words_of_which_one_is_left_out_another_goes_as_well() -> None:
     tables, labels = words_with_one_rare()
-    layout = FloorLayout(3, False, 2)
+    layout = FloorLayout(3, False, 2, 4, FLOORS[1])
     total = sum(counted(one, own, ("a", "b"), layout) for one, own in zip(tables, labels, strict=True))
     alone = judge(np.asarray(total), layout, FLOORS).why.tolist()
     whole = judge(np.asarray(total), layout, FLOORS, [(0, 3)]).why.tolist()
     assert alone[2] == FEW_IN_CLASS
-    assert alone[1] == KEPT
+    assert alone[1] == ALIKE_IN_CLASS
     assert whole == [KEPT, COMPLEMENT, FEW_IN_CLASS]
 
 
@@ -242,3 +243,40 @@ def test_bins_with_enough_rows_stay_as_they_are() -> None:
     np.testing.assert_array_equal(merge_bins(counts, [[1, 0]], 2, 3, FLOORS), [[0, 1, 2], [0, 1, 2]])
     counts[:, :, :, 4] = 0  # an empty cell is no harm
     np.testing.assert_array_equal(merge_bins(counts, [[1, 0]], 2, 3, FLOORS), [[0, 1, 2], [0, 1, 2]])
+
+
+def flags_of_two_classes(apart: int, *, opposite_at: int = -1) -> tuple[list[Floats], list[Any]]:
+    """Return two flags that are equal in class "a" but in so many rows of each of the first three sites; in "b" not."""
+    tables = []
+    labels = []
+    for at in range(4):
+        place = np.arange(80)
+        names = np.array(["a", "b"])[place % 2]
+        flag = place // 2 % 3 == 0
+        other = np.where(names == "a", flag ^ (at == opposite_at), place // 2 % 5 < 2)
+        other[0 : 2 * apart * (at < 3) : 2] ^= True
+        tables.append(np.column_stack([flag, other]).astype(float))
+        labels.append(names)
+    return tables, labels
+
+
+@pytest.mark.parametrize(
+    ("apart", "opposite_at", "reason"),
+    [(0, -1, KEPT), (1, -1, ALIKE_IN_CLASS), (3, -1, ALIKE_IN_CLASS), (9, -1, KEPT), (0, 2, ALIKE_IN_CLASS)],
+)
+def test_n5_pairs_in_a_class(apart: int, opposite_at: int, reason: int) -> None:
+    """Equal in all rows of a class they are no harm, if they are so at all sites."""
+    tables, labels = flags_of_two_classes(apart, opposite_at=opposite_at)
+    assert judged(tables, labels=labels).why.tolist() == [KEPT, reason]
+    assert judged(tables).why.tolist() == [KEPT, KEPT]  # over all rows many tell them apart
+
+
+@pytest.mark.parametrize(("sites", "floor"), [(3, 10), (100, 10), (5000, 1000), (2**20, 2**20)])
+def test_counts_that_share_words_come_back(sites: int, floor: int) -> None:
+    layout = FloorLayout(7, False, 3, sites, floor)
+    rng = np.random.default_rng(0)
+    numbers = rng.integers(0, 2, (4, layout.class_pairs))
+    numbers[0] *= floor
+    total = layout.pack(numbers) * sites  # as if all sites had the same
+    np.testing.assert_array_equal(layout.unpack(total), numbers * sites)
+    assert layout.class_pairs == (63 if sites < 2**20 else 0)

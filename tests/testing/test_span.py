@@ -340,7 +340,6 @@ def test_n4_three_columns() -> None:
     assert_none(groups_of(fedgeom.Ridge(), tables(total)))
 
 
-@finding("N5: two columns that one row tells apart in a class, and many in another")
 def test_n5_two_flags_in_a_class() -> None:
     def flags(at: int, X: Floats, y: Any) -> tuple[Floats, Any]:
         place = np.arange(len(X))
