@@ -16,6 +16,7 @@ from fedgeom.federation.disclosure import (
     FEW,
     FEW_IN_CLASS,
     KEPT,
+    TOTAL,
     FloorLayout,
     Judgement,
     count_looks,
@@ -150,7 +151,7 @@ def test_counts_are_never_too_high_and_do_not_depend_on_blocks(seed: int) -> Non
     sparse = counted(csr_array(table), labels, (), layout, blocks=3)
     exact = np.minimum([rows - np.unique(column, return_counts=True)[1].max() for column in table.T], FLOORS[1])
     for one in found:
-        whole, _, pairs, _ = layout.split(one)
+        whole, _, pairs, *_ = layout.split(one)
         np.testing.assert_array_equal(whole, [exact, exact > 0])
         assert (
             pairs[0]
@@ -280,3 +281,64 @@ def test_counts_that_share_words_come_back(sites: int, floor: int) -> None:
     total = layout.pack(numbers) * sites  # as if all sites had the same
     np.testing.assert_array_equal(layout.unpack(total), numbers * sites)
     assert layout.class_pairs == (63 if sites < 2**20 else 0)
+
+
+def with_total(off: int, sites: int = 4, *, at: int = 3, rows: int = 60) -> list[Floats]:
+    """Return tables in which one column is the sum of two others but in so many rows of each of the first sites."""
+    found = []
+    for number, table in enumerate(gaussians(sites, rows=rows, columns=5)):
+        table[:, at] = 2.0 * table[:, 0] - table[:, 1] + 3.0
+        table[: off * (number < 3), at] += 1.0
+        found.append(table)
+    return found
+
+
+@pytest.mark.parametrize(("off", "reason"), [(0, TOTAL), (1, TOTAL), (3, TOTAL), (4, KEPT), (20, KEPT)])
+def test_n4_a_sum_of_other_columns_but_in_few_rows(off: int, reason: int) -> None:
+    assert judged(with_total(off)).why.tolist() == [KEPT, KEPT, KEPT, reason, KEPT]
+
+
+def test_n4_of_rows_off_at_one_site_a_few_blocks_tell() -> None:
+    """All blocks of one site have a row that is off; the others say that the column may be a sum."""
+    tables = with_total(0, rows=140)
+    tables[1][::15, 3] += 1.0
+    assert judged(tables).why[3] == TOTAL
+    for table in tables:
+        table[::15, 3] += 1.0
+    assert judged(tables).why[3] == KEPT
+
+
+def test_a_single_column_has_floors() -> None:
+    labels = [np.array(["a", "b"])[np.arange(40) % 2]] * 4
+    assert judged(gaussians(4, columns=1), labels=labels).kept.tolist() == [0]
+    assert judged([flagged([1, 0, 0, 0])[0][:, 3:]] + [np.zeros((40, 1))] * 3).kept.tolist() == []
+
+
+def test_n4_sites_of_few_rows_say_nothing() -> None:
+    assert not judged(gaussians(5, rows=9, columns=5)).why.any()
+    assert not judged([*gaussians(4, columns=5), *gaussians(3, rows=7, columns=5)]).why.any()
+
+
+def test_n4_what_the_last_word_follows_from_is_no_total() -> None:
+    words = [np.eye(4)[np.random.default_rng(at).integers(0, 4, 90)] for at in range(4)]
+    layout = FloorLayout(4, False, 0, 4, FLOORS[1], (3,))
+    total = sum(counted(one, np.full(90, "a"), (), layout) for one in words)
+    assert not judge(np.asarray(total), layout, FLOORS, [(0, 4)]).why.any()
+    assert judged(words).why.tolist() == [KEPT, KEPT, KEPT, TOTAL]  # where nobody knows that they are words
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_n4_never_are_more_rows_counted_than_are_off(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    off = int(rng.integers(0, 9))
+    table = np.column_stack([rng.normal(size=(300, 3)), rng.random((300, 2)) < 0.3]).astype(float)
+    last = table @ rng.integers(-2, 3, 5)
+    last[rng.choice(300, off, replace=False)] += 1.0 + rng.random(off)
+    layout = FloorLayout(6, False, 0, 1, FLOORS[1])
+    for blocks in (1, 4):
+        rows, _, may_be = layout.split(
+            counted(np.column_stack([table, last]), np.full(300, "a"), (), layout, blocks=blocks)
+        ).totals
+        assert rows[5] <= off
+        assert may_be[5] == 1
+        assert not may_be[:5].any()

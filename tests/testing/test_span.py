@@ -330,7 +330,6 @@ def test_without_floors_nothing_is_left_out() -> None:
     assert not any("left out" in str(warning) for warning in run.warnings)
 
 
-@finding("N4: a column that is the sum of two others but in one row")
 def test_n4_three_columns() -> None:
     def total(at: int, X: Floats, y: Any) -> tuple[Floats, Any]:
         last = X[:, 0] + X[:, 1]

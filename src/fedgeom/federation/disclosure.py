@@ -20,6 +20,12 @@ Pairs
     least one differs, so disjoint triples of rows are counted. In a class likewise; there, two looks that are equal in
     all rows of all sites, or never so, are no harm: one tells nothing that the other does not.
 
+Totals
+    Rows in which a look is no sum of the looks before it, with any weights, and a constant. A site deals rows into
+    blocks of a few more rows than looks. Where a look follows from those before it in no block, each block has a row in
+    which it does not; where it does in one, the weights are those of the block, and all rows without are counted. Sites
+    with few rows for their columns cannot tell.
+
 Words
     A column of words becomes columns of 0 and 1, of which one is 1 in each row. Where one of them is left out, the
     others together show it: so another one goes as well, in which enough rows and sites hide it, or the whole column.
@@ -29,6 +35,7 @@ All counts are cut off at the floor: what is above it is nobody's business, and 
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -41,17 +48,24 @@ from fedgeom.arrays import Bools, Floats, Ints
 from fedgeom.crypto.keys import fingerprint
 from fedgeom.data.tables import is_sparse
 
-KEPT, FEW, FEW_IN_CLASS, ALIKE, COMPLEMENT, NO_GAPS, ALIKE_IN_CLASS = range(7)
+KEPT, FEW, FEW_IN_CLASS, ALIKE, COMPLEMENT, NO_GAPS, ALIKE_IN_CLASS, TOTAL = range(8)
 """Why a look is left out: see `REASONS`. A column without gaps, which needs no column of them, needs no reason."""
 REASONS = {
     FEW: "too few rows or sites have another value there than the usual one",
     FEW_IN_CLASS: "in a class, too few rows or sites have another value there than the usual one",
     ALIKE: "too few rows or sites tell it from another column",
     ALIKE_IN_CLASS: "in a class, too few rows or sites tell it from another column",
+    TOTAL: "but in too few rows or at too few sites, it follows from the columns before it",
     COMPLEMENT: "a rarer word of the same column was left out, which all others together would show",
 }
 MOST_LOOKS = 512
 """Of more looks, pairs are not compared: their counts would be longer than the sums that they guard."""
+MOST_TOTALS = 128
+"""Of more looks, sums of several are not looked for: it would take longer than the products that are summed."""
+BEYOND = 2
+"""A block has so many rows more than unknowns: a look that follows from others in all of them does not by chance."""
+LEAST_BLOCKS = 4
+"""Of sites with fewer blocks nothing is told: too few rows are left to tell whether what follows in one is chance."""
 MOST_CLASS_PAIRS = 2**17
 """Of more pairs in all classes, pairs are compared over all rows only."""
 CLASS_NUMBERS = 5
@@ -65,6 +79,8 @@ CONTINUOUS = 20
 """A column is continuous where no value has more than one row in so many."""
 HASH_BITS = 24
 """Of a constant's hash: its squares over 2¹⁶ sites fit into a word."""
+FOLLOWS = 1e-7
+"""A look follows from others where what is left is a smaller share of the terms: weights of a block are not exact."""
 STRAIGHT = 1e-9
 """Three points are on a line where the area between them is a smaller share of their sides' products."""
 
@@ -84,6 +100,8 @@ class FloorLayout:
     """Over how many sites is summed."""
     floor: int = 1
     """What no site's count exceeds."""
+    follow: tuple[int, ...] = ()
+    """Columns that always follow from others, in all rows: the last of each column of words. They are in no total."""
 
     @property
     def looks(self) -> int:
@@ -99,7 +117,17 @@ class FloorLayout:
     def length(self) -> int:
         """How many numbers a site adds."""
         packed = -(-self.class_pairs // self.per_word)
-        return 2 * self.looks + CLASS_NUMBERS * self.classes * self.looks + 2 * self.pairs + packed
+        return sum(self._lengths) + packed
+
+    @property
+    def _lengths(self) -> tuple[int, ...]:
+        return 2 * self.looks, CLASS_NUMBERS * self.classes * self.looks, 2 * self.pairs, 3 * len(self.totals)
+
+    @property
+    def totals(self) -> Ints:
+        """The looks that may be sums of others."""
+        some = np.setdiff1d(np.arange(self.looks), self.follow)
+        return some if len(some) <= MOST_TOTALS else np.zeros(0, np.int64)
 
     @property
     def class_pairs(self) -> int:
@@ -140,13 +168,13 @@ class FloorLayout:
 
     def split(self, vector: Ints) -> FloorCounts:
         """Return what the numbers are."""
-        ends = np.cumsum([2 * self.looks, CLASS_NUMBERS * self.classes * self.looks, 2 * self.pairs])
-        whole, by_class, pairs, packed = np.split(vector, ends)
+        whole, by_class, pairs, totals, packed = np.split(vector, np.cumsum(self._lengths))
         shape = (4, self.classes, self.pairs) if self.class_pairs else (4, 0, self.pairs)
         return FloorCounts(
             whole.reshape(2, self.looks),
             by_class.reshape(self.classes, CLASS_NUMBERS, self.looks),
             pairs.reshape(2, self.pairs),
+            totals.reshape(3, -1),
             self.unpack(packed).reshape(shape).swapaxes(0, 1),
         )
 
@@ -160,6 +188,8 @@ class FloorCounts(NamedTuple):
     """(classes, 5, looks): the same in a class; sites where a look is constant there; hashes, and their squares."""
     pairs: Ints
     """(2, pairs): rows and sites that tell two looks apart."""
+    totals: Ints
+    """(3, some looks): rows and sites in which a look is no sum of those before, and sites where it may be one."""
     class_pairs: Ints
     """(classes, 4, pairs): the same in a class; where no rows do, sites at which looks are equal, or never are."""
 
@@ -180,6 +210,7 @@ def count_looks(
     names = np.asarray(labels)
     groups = [_LookCounts(layout.looks, floor) for _ in range(1 + layout.classes)]
     pairs = _PairCounts(layout, floor)
+    totals = _TotalCounts(layout, floor)
     class_pairs = [_ClassPairCounts(layout, floor) for _ in range(layout.classes if layout.class_pairs else 0)]
     spread: Bools | None = None
     start = 0
@@ -190,18 +221,21 @@ def count_looks(
         spread = _continuous(looks) if spread is None else spread
         groups[0].add(looks)
         pairs.add(looks)
+        totals.add(looks)
         for at in range(layout.classes):
             groups[1 + at].add(looks, here == classes[at])
         for one, name in zip(class_pairs, classes, strict=False):
             one.add(looks[np.flatnonzero(here == name)])
-        if pairs.settled and all(one.settled for one in groups) and all(one.settled for one in class_pairs):
+        rest = [one.settled for one in groups] + [one.settled for one in class_pairs]
+        if pairs.settled and totals.settled and all(rest):
             break
     rows = groups[0].rows()
     found = [rows, rows > 0]
     for group in groups[1:]:
         found += group.in_class(spread, key)
-    found += [pairs.counts, pairs.counts > 0]
-    in_classes = np.array([one.in_class(spread) for one in class_pairs], np.int64).reshape(-1, 4, layout.pairs)
+    found += [pairs.counts, pairs.counts > 0, *totals.finish()]
+    in_classes = np.array([one.in_class(spread) for one in class_pairs], np.int64)
+    in_classes = in_classes.reshape(len(class_pairs), 4, layout.pairs)
     found += [layout.pack(in_classes.swapaxes(0, 1).reshape(4, -1))]
     return np.concatenate(found).astype(np.int64)
 
@@ -457,6 +491,97 @@ class _ClassPairCounts(_PairCounts):
         return np.array([rows, rows > 0, alike & (self.equal | neither), alike & (opposite | neither)], np.int64)
 
 
+class _TotalCounts:
+    """Counts rows in which looks are no sums of those before them, up to a floor."""
+
+    def __init__(self, layout: FloorLayout, floor: int):
+        self.floor = floor
+        self.looks = layout.totals
+        self.size = 1 + len(self.looks) + BEYOND
+        """How many rows a block has."""
+        self.varied = np.zeros(len(self.looks), np.int64)
+        """In how many blocks each look is not constant."""
+        self._early: list[Floats] | None = []
+        """Rows, until there are enough of them; then None."""
+        self._filling = np.zeros(0)
+        self.found: list[tuple[int, Floats]] = []
+        """Looks that follow from those before them in some block, and the weights of these and of a constant."""
+        self.off = np.zeros(0, np.int64)
+        """In how many rows each of them does not."""
+
+    @property
+    def settled(self) -> bool:
+        """Whether no more rows must be read."""
+        return not len(self.looks) or (self._early is None and bool((self.off >= self.floor).all()))
+
+    def add(self, looks: Any) -> None:
+        """Read more rows."""
+        if self.settled:
+            return
+        some = looks[:, self.looks]
+        cells = np.asarray(some.toarray() if is_sparse(some) else some, np.float64)
+        if self._early is None:
+            self._count(cells)
+            return
+        self._early.append(cells)
+        if sum(map(len, self._early)) >= self.size * max(self.floor, LEAST_BLOCKS):
+            self._search()
+
+    def finish(self) -> list[Ints]:
+        """Return rows and sites in which looks are no sums, and sites where they may be, (looks,) each."""
+        if self._early is not None and len(self.looks):
+            self._search()
+        off = np.full(len(self.looks), self.floor)
+        np.minimum.at(off, [look for look, _ in self.found], self.off)
+        may_be = off < self.floor
+        rows = np.where(may_be, off, np.minimum(self.varied, self.floor))
+        return [rows, (rows > 0).astype(np.int64), may_be.astype(np.int64)]
+
+    def _search(self) -> None:
+        """Look in each block for looks that follow from those before."""
+        assert self._early is not None
+        cells = np.concatenate(self._early) if self._early else np.zeros((0, len(self.looks)))
+        self._early = None
+        self._filling = _middles(cells)
+        rows = self._with_constant(cells)
+        blocks = min(len(rows) // self.size, max(self.floor, LEAST_BLOCKS))
+        blocks = blocks if blocks >= LEAST_BLOCKS else 0
+        order = np.random.default_rng(0).permutation(len(rows))[: blocks * self.size]
+        for some in order.reshape(blocks, self.size):
+            block = rows[some]
+            varied = np.ptp(block[:, 1:], axis=0) > 0
+            self.varied += varied
+            left = np.abs(np.diagonal(np.linalg.qr(block, mode="r")))
+            follows = left <= STRAIGHT * np.linalg.norm(block, axis=0)
+            for look in np.flatnonzero(varied & follows[1:]).tolist():
+                weights, *_ = np.linalg.lstsq(block[:, : look + 1], block[:, look + 1], rcond=STRAIGHT)
+                if not any(one == look and np.allclose(weights, known) for one, known in self.found):
+                    self.found.append((look, np.asarray(weights, np.float64)))
+        self.off = np.zeros(len(self.found), np.int64)
+        self._count(cells)
+
+    def _with_constant(self, cells: Floats) -> Floats:
+        """Return rows with a column of 1 before them, gaps filled in as steps would."""
+        return np.column_stack([np.ones(len(cells)), np.where(np.isfinite(cells), cells, self._filling)])
+
+    def _count(self, cells: Floats) -> None:
+        """Count the rows in which looks do not follow by the weights that were found."""
+        rows = self._with_constant(cells)
+        for at, (look, weights) in enumerate(self.found):
+            if self.off[at] < self.floor:
+                terms = rows[:, : look + 1] * weights
+                size = np.abs(terms).sum(axis=1) + np.abs(rows[:, look + 1])
+                off = np.abs(terms.sum(axis=1) - rows[:, look + 1]) > FOLLOWS * size
+                self.off[at] += int(off.sum())
+
+
+def _middles(cells: Floats) -> Floats:
+    """Return the median of each column's numbers, (columns,); 0 where there are none."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # of columns without numbers
+        return np.asarray(np.nan_to_num(np.nanmedian(np.where(np.isfinite(cells), cells, np.nan), axis=0)))
+
+
 @dataclass(frozen=True, eq=False)
 class Judgement:
     """Which looks are left out, and why."""
@@ -485,7 +610,7 @@ def judge(
     ``one_hot`` has the first column of each column of words, and the one after its last.
     """
     least_sites, least_rows = floors
-    whole, by_class, pairs, class_pairs = layout.split(total)
+    whole, by_class, pairs, totals, class_pairs = layout.split(total)
 
     def enough(rows: Ints, sites: Ints) -> Bools:
         found: Bools = (rows >= least_rows) & (sites >= least_sites)
@@ -518,6 +643,10 @@ def judge(
             for at in np.flatnonzero(places).tolist():
                 if why[one[at]] == KEPT == why[other[at]]:
                     _leave_out(why, other[at], reason, layout)
+    rows, sites, may_be = totals
+    for look in layout.totals[(may_be > 0) & ~enough(rows, sites)].tolist():
+        if why[look] == KEPT:
+            _leave_out(why, look, TOTAL, layout)
     return Judgement(why, layout.columns)
 
 

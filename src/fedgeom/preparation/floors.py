@@ -33,7 +33,8 @@ class ColumnFloors(Step):
 
     def _layout(self, ground: FitContext) -> FloorLayout:
         classes = len(ground.classes) if self.by_class else 0
-        return FloorLayout(ground.columns.width, self.gaps, classes, ground.sites, ground.floors[1])
+        last = tuple(end - 1 for _, end in ground.columns.one_hot)
+        return FloorLayout(ground.columns.width, self.gaps, classes, ground.sites, ground.floors[1], last)
 
     def bounded(self) -> None:
         """With privacy noise hides the few, and nothing is counted."""
