@@ -340,7 +340,6 @@ def test_without_floors_nothing_is_left_out() -> None:
     assert not any("left out" in str(warning) for warning in run.warnings)
 
 
-@finding("N4: a column that is the sum of two others but in one row")
 def test_n4_three_columns() -> None:
     def total(at: int, X: Floats, y: Any) -> tuple[Floats, Any]:
         last = X[:, 0] + X[:, 1]
@@ -350,7 +349,6 @@ def test_n4_three_columns() -> None:
     assert_none(groups_of(fedgeom.Ridge(), tables(total)))
 
 
-@finding("N5: two columns that one row tells apart in a class, and many in another")
 def test_n5_two_flags_in_a_class() -> None:
     def flags(at: int, X: Floats, y: Any) -> tuple[Floats, Any]:
         place = np.arange(len(X))

@@ -747,7 +747,8 @@ class FloorColumns(Steps):
             yield Sum(SumFloors(), 1, times=0, spare=1)
             return
         width = shape.columns if shape.raw_columns is None else shape.raw_columns
-        ground = FitContext(Columns(width=width), floors=(2, 2), classes=shape.classes)
+        some = floors if floors != (1, 1) else (2, 2)
+        ground = FitContext(Columns(width=width), floors=some, sites=shape.n_sites, classes=shape.classes)
         last = yield Sum(SumFloors(), self.fitted[0].length(ground, StepFit()))
         yield Ask(PrepareRows(last=last), RowsPrepared())
 

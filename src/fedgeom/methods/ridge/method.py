@@ -123,7 +123,10 @@ class Ridge(RidgeSettings, Method):
         last = yield Sum(SumRidgeColumns(classes=classes), 2 * (problem.classes + 2 * problem.columns))
         if problem.binned:
             found = yield Sum(
-                CountBinnedRows(last=last), math.prod(problem.cell_shape), times=int(counted), spare=int(not counted)
+                CountBinnedRows(last=last),
+                math.prod(problem.cell_shape),
+                times=int(counted),
+                spare=int(not counted),
             )
             last = found if counted else last
         if self.conv is not None:
