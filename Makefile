@@ -10,7 +10,7 @@ JOBS ?= 2
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test test-all test-rest lint browser docs bench clean
+.PHONY: demo test test-all test-rest lint browser docs bench lock dist sbom clean
 
 demo: $(VENV)/.core  ## set up, then run the main job: hospitals learn one classifier
 	$(BIN)/fedgeom demo
@@ -43,6 +43,30 @@ docs: $(VENV)/.docs  ## write the reference of the public names, and build the s
 
 bench: $(VENV)/.all  ## run all benchmarks in their quick form: what, ratio, goal, met or not
 	$(BIN)/python benchmarks/bench.py
+
+# The tested versions with hashes of all their files, for all platforms. torch is not among them (constraints.txt).
+COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11.7 --generate-hashes --no-annotate --upgrade \
+	--default-index https://pypi.org/simple --custom-compile-command "make lock"
+RUN := $(addprefix --extra ,bio flower xclp topology privacy scanpy studio)
+
+lock: $(VENV)/.all  ## write locks/ anew, from what is installed here: run it after make test-all has passed
+	mkdir -p build
+	$(BIN)/python -m pip freeze --exclude-editable | grep -vE "^torch==|@" > build/tested.txt
+	$(COMPILE) -c build/tested.txt $(RUN) -o locks/run.txt pyproject.toml
+	$(COMPILE) -c build/tested.txt $(RUN) --extra docs --extra dev -o locks/test.txt pyproject.toml
+	$(COMPILE) -c build/tested.txt -o locks/tools.txt locks/tools.in
+
+dist: build/tools  ## build the wheel into dist/, by tools whose hashes are known
+	build/tools/bin/python -m pip wheel --quiet --no-deps --no-build-isolation -w dist .
+
+sbom: build/tools  ## write dist/sbom.json (CycloneDX): what sites and coordinators install, with hashes
+	mkdir -p dist
+	build/tools/bin/cyclonedx-py requirements locks/run.txt --pyproject pyproject.toml --output-reproducible -o dist/sbom.json
+
+build/tools: locks/tools.txt
+	$(PYTHON) -m venv build/tools
+	build/tools/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes -r locks/tools.txt
+	touch $@
 
 clean:
 	rm -rf $(VENV) build dist

@@ -102,8 +102,9 @@ def set_apart(total: Ints, layout: FloorLayout, floors: tuple[int, int]) -> str:
     changed rows tells nothing.
     """
     least_sites, least_rows = floors
-    _, by_class, pairs = layout.split(total)
-    rows, sites, constant, hashes, squares = by_class[0]
+    found = layout.split(total)
+    pairs = found.pairs
+    rows, sites, constant, hashes, squares = found.by_class[0]
     same = (rows == 0) & (constant * squares == hashes**2)
     few = np.flatnonzero(~same & ((rows < least_rows) | (sites < least_sites)))
     if len(few):
@@ -113,6 +114,10 @@ def set_apart(total: Ints, layout: FloorLayout, floors: tuple[int, int]) -> str:
     if alike.any():
         at = int(alike.argmax())
         return f"too few changed rows or sites tell column {one[at] + 1} from column {other[at] + 1}"
+    rows, sites, may_be = found.totals
+    sums = layout.totals[(may_be > 0) & ((rows < least_rows) | (sites < least_sites))]
+    if len(sums):
+        return f"column {sums[0] + 1} is a sum of others but in too few changed rows or sites"
     return ""
 
 
