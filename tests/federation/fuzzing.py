@@ -219,6 +219,7 @@ def exchanges() -> tuple[Exchange, ...]:
     """Return the messages of a few whole runs, both directions, every kind of question among them."""
     usual = (exchange for method in SPOILT for exchange in record(method))
     counted = record(fedgeom.Moments(), policy=Policy(single_site_classes=False))
+    counted += record(fedgeom.Ridge(features="binned"), policy=Policy(single_site_classes=False))  # type: ignore[arg-type]
     return (*usual, *record_draw(), *record_groups(), *counted, *record(Naming()))
 
 

@@ -347,8 +347,8 @@ def test_the_same_question_gets_the_same_answer_and_changes_nothing_more() -> No
 
 OVER = (
     "xclp.begin", "xclp.relay", "xclp.cell-counts", "xclp.cell-sums", "train.masked", "shrunk.terms", "ridge.patches",
-    "ridge.patch-counts", "ridge.clusters", "prepare.cells", "prepare.bins", "prepare.ranks", "prepare.moments",
-    "prepare.products", "prepare.directions",
+    "ridge.patch-counts", "ridge.clusters", "ridge.cells", "prepare.cells", "prepare.floors", "prepare.bins",
+    "prepare.ranks", "prepare.moments", "prepare.products", "prepare.directions",
 )  # fmt: skip
 """Questions that a site may refuse once the run has gone on."""
 

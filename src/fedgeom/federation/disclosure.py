@@ -542,13 +542,12 @@ class _TotalCounts:
         assert self._early is not None
         cells = np.concatenate(self._early) if self._early else np.zeros((0, len(self.looks)))
         self._early = None
-        self._filling = _middles(cells)
-        rows = self._with_constant(cells)
-        blocks = min(len(rows) // self.size, max(self.floor, LEAST_BLOCKS))
+        blocks = min(len(cells) // self.size, max(self.floor, LEAST_BLOCKS))
         blocks = blocks if blocks >= LEAST_BLOCKS else 0
-        order = np.random.default_rng(0).permutation(len(rows))[: blocks * self.size]
+        order = np.random.default_rng(0).permutation(len(cells))[: blocks * self.size]
+        self._filling = _middles(cells[order])
         for some in order.reshape(blocks, self.size):
-            block = rows[some]
+            block = self._with_constant(cells[some])
             varied = np.ptp(block[:, 1:], axis=0) > 0
             self.varied += varied
             left = np.abs(np.diagonal(np.linalg.qr(block, mode="r")))
@@ -566,7 +565,7 @@ class _TotalCounts:
 
     def _count(self, cells: Floats) -> None:
         """Count the rows in which looks do not follow by the weights that were found."""
-        rows = self._with_constant(cells)
+        rows = self._with_constant(cells) if self.found else cells
         for at, (look, weights) in enumerate(self.found):
             if self.off[at] < self.floor:
                 terms = rows[:, : look + 1] * weights
@@ -576,7 +575,9 @@ class _TotalCounts:
 
 
 def _middles(cells: Floats) -> Floats:
-    """Return the median of each column's numbers, (columns,); 0 where there are none."""
+    """Return the median of each column's numbers, (columns,); 0 where there are none, or no gaps at all."""
+    if np.isfinite(cells).all():
+        return np.zeros(cells.shape[1])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # of columns without numbers
         return np.asarray(np.nan_to_num(np.nanmedian(np.where(np.isfinite(cells), cells, np.nan), axis=0)))
