@@ -11,14 +11,17 @@ from scipy.sparse import csr_array
 from fedgeom.arrays import Floats, Ints
 from fedgeom.federation.disclosure import (
     ALIKE,
+    ALIKE_IN_CLASS,
     COMPLEMENT,
     FEW,
     FEW_IN_CLASS,
     KEPT,
+    TOTAL,
     FloorLayout,
     Judgement,
     count_looks,
     judge,
+    merge_bins,
 )
 
 FLOORS = (3, 10)
@@ -34,7 +37,7 @@ def counted(table: Any, labels: Any, classes: tuple[str, ...], layout: FloorLayo
 def judged(sites: list[Floats], *, gaps: bool = False, labels: list[Any] | None = None) -> Judgement:
     """Return what is left out of some sites' tables."""
     classes = () if labels is None else ("a", "b")
-    layout = FloorLayout(sites[0].shape[1], gaps, len(classes))
+    layout = FloorLayout(sites[0].shape[1], gaps, len(classes), len(sites), FLOORS[1])
     names = labels or [np.full(len(one), "a") for one in sites]
     total = sum(counted(one, own, classes, layout) for one, own in zip(sites, names, strict=True))
     return judge(np.asarray(total), layout, FLOORS)
@@ -148,7 +151,7 @@ def test_counts_are_never_too_high_and_do_not_depend_on_blocks(seed: int) -> Non
     sparse = counted(csr_array(table), labels, (), layout, blocks=3)
     exact = np.minimum([rows - np.unique(column, return_counts=True)[1].max() for column in table.T], FLOORS[1])
     for one in found:
-        whole, _, pairs = layout.split(one)
+        whole, _, pairs, *_ = layout.split(one)
         np.testing.assert_array_equal(whole, [exact, exact > 0])
         assert (
             pairs[0]
@@ -177,7 +180,7 @@ def test_sparse_columns_are_counted_by_their_zeros() -> None:
     table[7, 3] = 4.0
     table[:, 4] = 1.0 + rng.random(300)
     layout = FloorLayout(5)
-    whole, _, _ = layout.split(counted(csr_array(table), np.full(300, "a"), (), layout, blocks=4))
+    whole, *_ = layout.split(counted(csr_array(table), np.full(300, "a"), (), layout, blocks=4))
     assert whole[0].tolist() == [10, 10, 10, 1, 10]
 
 
@@ -195,10 +198,147 @@ def words_with_one_rare() -> tuple[list[Floats], list[Any]]:
 
 def test_of_words_of_which_one_is_left_out_another_goes_as_well() -> None:
     tables, labels = words_with_one_rare()
-    layout = FloorLayout(3, False, 2)
+    layout = FloorLayout(3, False, 2, 4, FLOORS[1])
     total = sum(counted(one, own, ("a", "b"), layout) for one, own in zip(tables, labels, strict=True))
     alone = judge(np.asarray(total), layout, FLOORS).why.tolist()
     whole = judge(np.asarray(total), layout, FLOORS, [(0, 3)]).why.tolist()
     assert alone[2] == FEW_IN_CLASS
-    assert alone[1] == KEPT
+    assert alone[1] == ALIKE_IN_CLASS
     assert whole == [KEPT, COMPLEMENT, FEW_IN_CLASS]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_bins_join_neighbours_until_no_cell_is_small(seed: int) -> None:
+    """By hand: the rows of each merged cell, of each kind, are none or enough, at enough sites."""
+    rng = np.random.default_rng(seed)
+    bins = 5
+    groups = [[2, 0], [1, 3], [3, 2], [4]]
+    rows = rng.multivariate_normal(np.zeros(5), 0.5 + 0.5 * np.eye(5), 900)
+    cuts = np.quantile(rows, np.arange(1, bins) / bins)
+    binned = np.searchsorted(cuts, rows)
+    kind = rng.integers(0, 3, 900)
+    site = rng.integers(0, 5, 900)
+    counts = np.zeros((2, 3, len(groups), bins**2), np.int64)
+    for at, members in enumerate(groups):
+        cell = binned[:, members] @ [bins, 1][-len(members) :]
+        for one in range(5):
+            own = np.zeros((3, bins**2), np.int64)
+            np.add.at(own, (kind[site == one], cell[site == one]), 1)
+            counts[0, :, at] += np.minimum(own, FLOORS[1])
+            counts[1, :, at] += own > 0
+    stands = merge_bins(counts, groups, 5, bins, FLOORS)
+    assert (np.diff(stands, axis=1) >= 0).all()  # neighbours alone
+    assert (stands[:, 0] == 0).all()
+    assert 5 < sum(len(set(one)) for one in stands.tolist()) < 25
+    merged = np.take_along_axis(stands[None], binned[:, :, None], 2)[:, :, 0]
+    for members in groups:
+        cells = np.column_stack([merged[:, members], kind])
+        for cell in np.unique(cells, axis=0):
+            inside = (cells == cell).all(axis=1)
+            assert inside.sum() >= FLOORS[1]
+            assert len(set(site[inside])) >= FLOORS[0]
+
+
+def test_bins_with_enough_rows_stay_as_they_are() -> None:
+    counts = np.full((2, 1, 1, 9), 50)
+    np.testing.assert_array_equal(merge_bins(counts, [[1, 0]], 2, 3, FLOORS), [[0, 1, 2], [0, 1, 2]])
+    counts[:, :, :, 4] = 0  # an empty cell is no harm
+    np.testing.assert_array_equal(merge_bins(counts, [[1, 0]], 2, 3, FLOORS), [[0, 1, 2], [0, 1, 2]])
+
+
+def flags_of_two_classes(apart: int, *, opposite_at: int = -1) -> tuple[list[Floats], list[Any]]:
+    """Return two flags that are equal in class "a" but in so many rows of each of the first three sites; in "b" not."""
+    tables = []
+    labels = []
+    for at in range(4):
+        place = np.arange(80)
+        names = np.array(["a", "b"])[place % 2]
+        flag = place // 2 % 3 == 0
+        other = np.where(names == "a", flag ^ (at == opposite_at), place // 2 % 5 < 2)
+        other[0 : 2 * apart * (at < 3) : 2] ^= True
+        tables.append(np.column_stack([flag, other]).astype(float))
+        labels.append(names)
+    return tables, labels
+
+
+@pytest.mark.parametrize(
+    ("apart", "opposite_at", "reason"),
+    [(0, -1, KEPT), (1, -1, ALIKE_IN_CLASS), (3, -1, ALIKE_IN_CLASS), (9, -1, KEPT), (0, 2, ALIKE_IN_CLASS)],
+)
+def test_n5_pairs_in_a_class(apart: int, opposite_at: int, reason: int) -> None:
+    """Equal in all rows of a class they are no harm, if they are so at all sites."""
+    tables, labels = flags_of_two_classes(apart, opposite_at=opposite_at)
+    assert judged(tables, labels=labels).why.tolist() == [KEPT, reason]
+    assert judged(tables).why.tolist() == [KEPT, KEPT]  # over all rows many tell them apart
+
+
+@pytest.mark.parametrize(("sites", "floor"), [(3, 10), (100, 10), (5000, 1000), (2**20, 2**20)])
+def test_counts_that_share_words_come_back(sites: int, floor: int) -> None:
+    layout = FloorLayout(7, False, 3, sites, floor)
+    rng = np.random.default_rng(0)
+    numbers = rng.integers(0, 2, (4, layout.class_pairs))
+    numbers[0] *= floor
+    total = layout.pack(numbers) * sites  # as if all sites had the same
+    np.testing.assert_array_equal(layout.unpack(total), numbers * sites)
+    assert layout.class_pairs == (63 if sites < 2**20 else 0)
+
+
+def with_total(off: int, sites: int = 4, *, at: int = 3, rows: int = 60) -> list[Floats]:
+    """Return tables in which one column is the sum of two others but in so many rows of each of the first sites."""
+    found = []
+    for number, table in enumerate(gaussians(sites, rows=rows, columns=5)):
+        table[:, at] = 2.0 * table[:, 0] - table[:, 1] + 3.0
+        table[: off * (number < 3), at] += 1.0
+        found.append(table)
+    return found
+
+
+@pytest.mark.parametrize(("off", "reason"), [(0, TOTAL), (1, TOTAL), (3, TOTAL), (4, KEPT), (20, KEPT)])
+def test_n4_a_sum_of_other_columns_but_in_few_rows(off: int, reason: int) -> None:
+    assert judged(with_total(off)).why.tolist() == [KEPT, KEPT, KEPT, reason, KEPT]
+
+
+def test_n4_of_rows_off_at_one_site_a_few_blocks_tell() -> None:
+    """All blocks of one site have a row that is off; the others say that the column may be a sum."""
+    tables = with_total(0, rows=140)
+    tables[1][::15, 3] += 1.0
+    assert judged(tables).why[3] == TOTAL
+    for table in tables:
+        table[::15, 3] += 1.0
+    assert judged(tables).why[3] == KEPT
+
+
+def test_a_single_column_has_floors() -> None:
+    labels = [np.array(["a", "b"])[np.arange(40) % 2]] * 4
+    assert judged(gaussians(4, columns=1), labels=labels).kept.tolist() == [0]
+    assert judged([flagged([1, 0, 0, 0])[0][:, 3:]] + [np.zeros((40, 1))] * 3).kept.tolist() == []
+
+
+def test_n4_sites_of_few_rows_say_nothing() -> None:
+    assert not judged(gaussians(5, rows=9, columns=5)).why.any()
+    assert not judged([*gaussians(4, columns=5), *gaussians(3, rows=7, columns=5)]).why.any()
+
+
+def test_n4_what_the_last_word_follows_from_is_no_total() -> None:
+    words = [np.eye(4)[np.random.default_rng(at).integers(0, 4, 90)] for at in range(4)]
+    layout = FloorLayout(4, False, 0, 4, FLOORS[1], (3,))
+    total = sum(counted(one, np.full(90, "a"), (), layout) for one in words)
+    assert not judge(np.asarray(total), layout, FLOORS, [(0, 4)]).why.any()
+    assert judged(words).why.tolist() == [KEPT, KEPT, KEPT, TOTAL]  # where nobody knows that they are words
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_n4_never_are_more_rows_counted_than_are_off(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    off = int(rng.integers(0, 9))
+    table = np.column_stack([rng.normal(size=(300, 3)), rng.random((300, 2)) < 0.3]).astype(float)
+    last = table @ rng.integers(-2, 3, 5)
+    last[rng.choice(300, off, replace=False)] += 1.0 + rng.random(off)
+    layout = FloorLayout(6, False, 0, 1, FLOORS[1])
+    for blocks in (1, 4):
+        rows, _, may_be = layout.split(
+            counted(np.column_stack([table, last]), np.full(300, "a"), (), layout, blocks=blocks)
+        ).totals
+        assert rows[5] <= off
+        assert may_be[5] == 1
+        assert not may_be[:5].any()

@@ -17,7 +17,14 @@ Classes
     harm, if it is the same constant at all sites; keyed hashes of it, and their squares, tell whether it is.
 Pairs
     Rows in which two looks are not one an affine function of the other: of three rows that are on no common line at
-    least one differs, so disjoint triples of rows are counted.
+    least one differs, so disjoint triples of rows are counted. In a class likewise; there, two looks that are equal in
+    all rows of all sites, or never so, are no harm: one tells nothing that the other does not.
+
+Totals
+    Rows in which a look is no sum of the looks before it, with any weights, and a constant. A site deals rows into
+    blocks of a few more rows than looks. Where a look follows from those before it in no block, each block has a row in
+    which it does not; where it does in one, the weights are those of the block, and all rows without are counted. Sites
+    with few rows for their columns cannot tell.
 
 Words
     A column of words becomes columns of 0 and 1, of which one is 1 in each row. Where one of them is left out, the
@@ -28,10 +35,11 @@ All counts are cut off at the floor: what is above it is nobody's business, and 
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -40,25 +48,39 @@ from fedgeom.arrays import Bools, Floats, Ints
 from fedgeom.crypto.keys import fingerprint
 from fedgeom.data.tables import is_sparse
 
-KEPT, FEW, FEW_IN_CLASS, ALIKE, COMPLEMENT, NO_GAPS = range(6)
+KEPT, FEW, FEW_IN_CLASS, ALIKE, COMPLEMENT, NO_GAPS, ALIKE_IN_CLASS, TOTAL = range(8)
 """Why a look is left out: see `REASONS`. A column without gaps, which needs no column of them, needs no reason."""
 REASONS = {
     FEW: "too few rows or sites have another value there than the usual one",
     FEW_IN_CLASS: "in a class, too few rows or sites have another value there than the usual one",
     ALIKE: "too few rows or sites tell it from another column",
+    ALIKE_IN_CLASS: "in a class, too few rows or sites tell it from another column",
+    TOTAL: "but in too few rows or at too few sites, it follows from the columns before it",
     COMPLEMENT: "a rarer word of the same column was left out, which all others together would show",
 }
 MOST_LOOKS = 512
 """Of more looks, pairs are not compared: their counts would be longer than the sums that they guard."""
+MOST_TOTALS = 128
+"""Of more looks, sums of several are not looked for: it would take longer than the products that are summed."""
+BEYOND = 2
+"""A block has so many rows more than unknowns: a look that follows from others in all of them does not by chance."""
+LEAST_BLOCKS = 4
+"""Of sites with fewer blocks nothing is told: too few rows are left to tell whether what follows in one is chance."""
+MOST_CLASS_PAIRS = 2**17
+"""Of more pairs in all classes, pairs are compared over all rows only."""
 CLASS_NUMBERS = 5
 """Numbers for each look in each class: rows, sites, constant sites, and two sums of hashes of their constants."""
 FIRST_ROWS = 256
 """So many rows are looked at first: they settle nearly all columns."""
 FIRST_TRIPLES = 32
+PAIRS_AT_ONCE = 4096
+WORD_BITS = 63
 CONTINUOUS = 20
 """A column is continuous where no value has more than one row in so many."""
 HASH_BITS = 24
 """Of a constant's hash: its squares over 2¹⁶ sites fit into a word."""
+FOLLOWS = 1e-7
+"""A look follows from others where what is left is a smaller share of the terms: weights of a block are not exact."""
 STRAIGHT = 1e-9
 """Three points are on a line where the area between them is a smaller share of their sides' products."""
 
@@ -74,6 +96,12 @@ class FloorLayout:
     """Whether which cells are empty is looked at, too: it becomes columns."""
     classes: int = 0
     """In how many classes columns are looked at; 0: over all rows only."""
+    sites: int = 1
+    """Over how many sites is summed."""
+    floor: int = 1
+    """What no site's count exceeds."""
+    follow: tuple[int, ...] = ()
+    """Columns that always follow from others, in all rows: the last of each column of words. They are in no total."""
 
     @property
     def looks(self) -> int:
@@ -88,17 +116,82 @@ class FloorLayout:
     @property
     def length(self) -> int:
         """How many numbers a site adds."""
-        return 2 * self.looks + CLASS_NUMBERS * self.classes * self.looks + 2 * self.pairs
+        packed = -(-self.class_pairs // self.per_word)
+        return sum(self._lengths) + packed
 
-    def split(self, vector: Ints) -> tuple[Ints, Ints, Ints]:
-        """Return rows and sites of looks (2, looks), of classes (classes, 5, looks) and of pairs (2, pairs)."""
-        first = 2 * self.looks
-        second = first + CLASS_NUMBERS * self.classes * self.looks
-        return (
-            vector[:first].reshape(2, self.looks),
-            vector[first:second].reshape(self.classes, CLASS_NUMBERS, self.looks),
-            vector[second:].reshape(2, self.pairs),
+    @property
+    def _lengths(self) -> tuple[int, ...]:
+        return 2 * self.looks, CLASS_NUMBERS * self.classes * self.looks, 2 * self.pairs, 3 * len(self.totals)
+
+    @property
+    def totals(self) -> Ints:
+        """The looks that may be sums of others."""
+        some = np.setdiff1d(np.arange(self.looks), self.follow)
+        return some if len(some) <= MOST_TOTALS else np.zeros(0, np.int64)
+
+    @property
+    def class_pairs(self) -> int:
+        """How many pairs of looks are compared in all classes together."""
+        found = self.classes * self.pairs
+        return found if found <= MOST_CLASS_PAIRS and sum(self.widths) < WORD_BITS else 0
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """How many bits the numbers of a pair in a class take: rows, sites, and at how many sites it is no harm."""
+        return ((self.sites * self.floor).bit_length(), *(self.sites.bit_length(),) * 3)
+
+    @property
+    def per_word(self) -> int:
+        """How many pairs of a class share a word."""
+        return max(WORD_BITS // sum(self.widths), 1)
+
+    def pack(self, numbers: Ints) -> Ints:
+        """Put the numbers of pairs in classes, (4, class pairs), into words."""
+        if not self.class_pairs:
+            return np.zeros(0, np.int64)
+        one = np.zeros(-(-self.class_pairs // self.per_word) * self.per_word, np.int64)
+        for width, values in zip(self.widths, numbers, strict=True):
+            one <<= width
+            one[: self.class_pairs] |= values
+        whole = sum(self.widths) * np.arange(self.per_word)
+        return np.asarray((one.reshape(-1, self.per_word) << whole).sum(axis=1))
+
+    def unpack(self, words: Ints) -> Ints:
+        """Return the numbers of pairs in classes, (4, class pairs), added up over all sites."""
+        size = sum(self.widths)
+        every = (words[:, None] >> (size * np.arange(self.per_word))).ravel()[: self.class_pairs]
+        found = []
+        for width in reversed(self.widths):
+            found.append(every & (2**width - 1))
+            every = every >> width
+        return np.array(found[::-1]).reshape(4, self.class_pairs)
+
+    def split(self, vector: Ints) -> FloorCounts:
+        """Return what the numbers are."""
+        whole, by_class, pairs, totals, packed = np.split(vector, np.cumsum(self._lengths))
+        shape = (4, self.classes, self.pairs) if self.class_pairs else (4, 0, self.pairs)
+        return FloorCounts(
+            whole.reshape(2, self.looks),
+            by_class.reshape(self.classes, CLASS_NUMBERS, self.looks),
+            pairs.reshape(2, self.pairs),
+            totals.reshape(3, -1),
+            self.unpack(packed).reshape(shape).swapaxes(0, 1),
         )
+
+
+class FloorCounts(NamedTuple):
+    """The counts of a site, or of all."""
+
+    whole: Ints
+    """(2, looks): rows and sites that differ from the usual value."""
+    by_class: Ints
+    """(classes, 5, looks): the same in a class; sites where a look is constant there; hashes, and their squares."""
+    pairs: Ints
+    """(2, pairs): rows and sites that tell two looks apart."""
+    totals: Ints
+    """(3, some looks): rows and sites in which a look is no sum of those before, and sites where it may be one."""
+    class_pairs: Ints
+    """(classes, 4, pairs): the same in a class; where no rows do, sites at which looks are equal, or never are."""
 
 
 def count_looks(
@@ -117,6 +210,8 @@ def count_looks(
     names = np.asarray(labels)
     groups = [_LookCounts(layout.looks, floor) for _ in range(1 + layout.classes)]
     pairs = _PairCounts(layout, floor)
+    totals = _TotalCounts(layout, floor)
+    class_pairs = [_ClassPairCounts(layout, floor) for _ in range(layout.classes if layout.class_pairs else 0)]
     spread: Bools | None = None
     start = 0
     for piece in _pieces(blocks):
@@ -125,16 +220,23 @@ def count_looks(
         start += piece.shape[0]
         spread = _continuous(looks) if spread is None else spread
         groups[0].add(looks)
+        pairs.add(looks)
+        totals.add(looks)
         for at in range(layout.classes):
             groups[1 + at].add(looks, here == classes[at])
-        pairs.add(looks)
-        if pairs.settled and all(one.settled for one in groups):
+        for one, name in zip(class_pairs, classes, strict=False):
+            one.add(looks[np.flatnonzero(here == name)])
+        rest = [one.settled for one in groups] + [one.settled for one in class_pairs]
+        if pairs.settled and totals.settled and all(rest):
             break
     rows = groups[0].rows()
     found = [rows, rows > 0]
-    for one in groups[1:]:
-        found += one.in_class(spread, key)
-    found += [pairs.counts, pairs.counts > 0]
+    for group in groups[1:]:
+        found += group.in_class(spread, key)
+    found += [pairs.counts, pairs.counts > 0, *totals.finish()]
+    in_classes = np.array([one.in_class(spread) for one in class_pairs], np.int64)
+    in_classes = in_classes.reshape(len(class_pairs), 4, layout.pairs)
+    found += [layout.pack(in_classes.swapaxes(0, 1).reshape(4, -1))]
     return np.concatenate(found).astype(np.int64)
 
 
@@ -262,7 +364,7 @@ class _PairCounts:
     def __init__(self, layout: FloorLayout, floor: int):
         self.floor = floor
         self.counts = np.zeros(layout.pairs, np.int64)
-        self._one, self._other = np.triu_indices(layout.looks if layout.pairs else 0, 1)
+        self.one, self.other = np.triu_indices(layout.looks if layout.pairs else 0, 1)
 
     @property
     def settled(self) -> bool:
@@ -271,20 +373,25 @@ class _PairCounts:
 
     def add(self, looks: Any) -> None:
         """Read more rows."""
-        triples = looks.shape[0] // 3
-        if not len(self.counts) or not triples or self.settled:
-            return
-        cells = looks.toarray() if is_sparse(looks) else looks
+        if len(self.counts) and looks.shape[0] >= 3 and not self.settled:
+            self._add_triples(looks.toarray() if is_sparse(looks) else looks)
+
+    def _add_triples(self, cells: Floats) -> None:
+        triples = len(cells) // 3
         # Neighbours may be alike, as in tables that are sorted: rows of a triple are drawn.
-        order = np.random.default_rng(0).permutation(looks.shape[0])[: 3 * triples].reshape(3, triples)
+        order = np.random.default_rng(0).permutation(len(cells))[: 3 * triples].reshape(3, triples)
         first, second, third = (cells[rows] for rows in order)
         near = second - first
         far = third - first
         self._count(near[:FIRST_TRIPLES], far[:FIRST_TRIPLES], np.arange(len(self.counts)))
-        left = np.flatnonzero(self.counts < self.floor)
+        left = self._left()
         if len(left) and triples > FIRST_TRIPLES:
             self._count(near[FIRST_TRIPLES:], far[FIRST_TRIPLES:], left)
         np.minimum(self.counts, self.floor, out=self.counts)
+
+    def _left(self) -> Ints:
+        """Return the pairs of which more triples are looked at."""
+        return np.flatnonzero(self.counts < self.floor)
 
     def _count(self, second: Floats, third: Floats, pairs: Ints) -> None:
         """Count the triples that have no common line, for some pairs."""
@@ -292,14 +399,187 @@ class _PairCounts:
         same = there & (second == 0) & (third == 0)
         second = np.where(there, second, 0.0)
         third = np.where(there, third, 0.0)
-        one = self._one[pairs]
-        other = self._other[pairs]
+        one = self.one[pairs]
+        other = self.other[pairs]
         for at in range(len(second)):  # a triple at a time: of all at once the memory would be large
             left = second[at, one] * third[at, other]
             right = third[at, one] * second[at, other]
             apart = np.abs(left - right) > STRAIGHT * (np.abs(left) + np.abs(right))
             apart |= same[at, one] != same[at, other]  # a line along one axis says nothing of the other look
-            self.counts[pairs] += apart & there[at, one] & there[at, other]
+            both = there[at, one] & there[at, other]
+            self.counts[pairs] += apart & both
+            self._looked_at(pairs, both)
+
+    def _looked_at(self, pairs: Ints, there: Bools) -> None:
+        """Take which pairs a triple was looked at for."""
+
+
+class _ClassPairCounts(_PairCounts):
+    """Counts rows of a class that tell two looks apart, up to a floor; classes may be small, so more closely.
+
+    Of looks that are 0 or 1, all rows are counted: they differ from "equal", or from "not both", whichever fewer do.
+    Where a look is continuous and no three rows are on a line, a line through two is no usual one, and all rows count.
+    """
+
+    def __init__(self, layout: FloorLayout, floor: int):
+        super().__init__(layout, floor)
+        looks = layout.looks
+        self.rows = 0
+        self.triples = np.zeros(layout.pairs, np.int64)
+        self.flags = np.ones(looks, bool)
+        """The looks that have been 0 or 1 so far, in how many rows they are 1, and in how many both of two."""
+        self.ones = np.zeros(looks)
+        self.both = np.zeros((looks, looks))
+        self.equal = np.ones(layout.pairs, bool)
+        """Whether two looks of which no rows were found apart have been equal so far."""
+
+    @property
+    def settled(self) -> bool:
+        """Whether the floor is reached for every pair."""
+        return bool((self._rows_apart() >= self.floor).all())
+
+    def add(self, looks: Any) -> None:
+        """Read more rows, all of the class."""
+        if not len(self.counts) or not looks.shape[0] or self.settled:
+            return
+        cells = looks.toarray() if is_sparse(looks) else looks
+        self.rows += len(cells)
+        self.flags &= ((cells == 0) | (cells == 1)).all(axis=0)
+        ones = np.where(self.flags, cells == 1, 0.0)
+        self.ones += ones.sum(axis=0)
+        self.both += ones.T @ ones
+        if len(cells) >= 3:
+            self._add_triples(cells)
+        same = np.flatnonzero((self.counts == 0) & self.equal)
+        for first in range(0, len(same), PAIRS_AT_ONCE):
+            places = same[first : first + PAIRS_AT_ONCE]
+            self.equal[places] &= (cells[:, self.one[places]] == cells[:, self.other[places]]).all(axis=0)
+
+    def _left(self) -> Ints:
+        left = super()._left()
+        return left[~(self.flags[self.one[left]] & self.flags[self.other[left]])]
+
+    def _looked_at(self, pairs: Ints, there: Bools) -> None:
+        self.triples[pairs] += there
+
+    def _flag_pairs(self) -> tuple[Bools, Floats, Floats]:
+        """Return which pairs are of flags, in how many rows these differ, and in how many they are the same."""
+        pairs = self.flags[self.one] & self.flags[self.other]
+        differ = self.ones[self.one] + self.ones[self.other] - 2 * self.both[self.one, self.other]
+        return pairs, differ, self.rows - differ
+
+    def _rows_apart(self) -> Ints:
+        pairs, differ, same = self._flag_pairs()
+        found = np.where(pairs, np.maximum(np.minimum(differ, same), self.counts), self.counts)
+        return np.minimum(found, self.floor).astype(np.int64)
+
+    def in_class(self, spread: Bools | None) -> Ints:
+        """Return rows and sites, and sites at which looks may be equal in all rows, or never both alike, (4, pairs).
+
+        A site at which they are neither, and no rows are found apart, is among both.
+        """
+        rows = self._rows_apart()
+        if spread is not None:
+            generic = (spread[self.one] | spread[self.other]) & (
+                self.counts == np.minimum(self.triples, self.floor)
+            )
+            rows = np.where(generic, min(self.rows, self.floor), rows)
+        pairs, _, same = self._flag_pairs()
+        opposite = pairs & (same == 0)
+        alike = (rows == 0) & (self.rows > 0)
+        neither = ~(self.equal | opposite)
+        return np.array([rows, rows > 0, alike & (self.equal | neither), alike & (opposite | neither)], np.int64)
+
+
+class _TotalCounts:
+    """Counts rows in which looks are no sums of those before them, up to a floor."""
+
+    def __init__(self, layout: FloorLayout, floor: int):
+        self.floor = floor
+        self.looks = layout.totals
+        self.size = 1 + len(self.looks) + BEYOND
+        """How many rows a block has."""
+        self.varied = np.zeros(len(self.looks), np.int64)
+        """In how many blocks each look is not constant."""
+        self._early: list[Floats] | None = []
+        """Rows, until there are enough of them; then None."""
+        self._filling = np.zeros(0)
+        self.found: list[tuple[int, Floats]] = []
+        """Looks that follow from those before them in some block, and the weights of these and of a constant."""
+        self.off = np.zeros(0, np.int64)
+        """In how many rows each of them does not."""
+
+    @property
+    def settled(self) -> bool:
+        """Whether no more rows must be read."""
+        return not len(self.looks) or (self._early is None and bool((self.off >= self.floor).all()))
+
+    def add(self, looks: Any) -> None:
+        """Read more rows."""
+        if self.settled:
+            return
+        some = looks[:, self.looks]
+        cells = np.asarray(some.toarray() if is_sparse(some) else some, np.float64)
+        if self._early is None:
+            self._count(cells)
+            return
+        self._early.append(cells)
+        if sum(map(len, self._early)) >= self.size * max(self.floor, LEAST_BLOCKS):
+            self._search()
+
+    def finish(self) -> list[Ints]:
+        """Return rows and sites in which looks are no sums, and sites where they may be, (looks,) each."""
+        if self._early is not None and len(self.looks):
+            self._search()
+        off = np.full(len(self.looks), self.floor)
+        np.minimum.at(off, [look for look, _ in self.found], self.off)
+        may_be = off < self.floor
+        rows = np.where(may_be, off, np.minimum(self.varied, self.floor))
+        return [rows, (rows > 0).astype(np.int64), may_be.astype(np.int64)]
+
+    def _search(self) -> None:
+        """Look in each block for looks that follow from those before."""
+        assert self._early is not None
+        cells = np.concatenate(self._early) if self._early else np.zeros((0, len(self.looks)))
+        self._early = None
+        self._filling = _middles(cells)
+        rows = self._with_constant(cells)
+        blocks = min(len(rows) // self.size, max(self.floor, LEAST_BLOCKS))
+        blocks = blocks if blocks >= LEAST_BLOCKS else 0
+        order = np.random.default_rng(0).permutation(len(rows))[: blocks * self.size]
+        for some in order.reshape(blocks, self.size):
+            block = rows[some]
+            varied = np.ptp(block[:, 1:], axis=0) > 0
+            self.varied += varied
+            left = np.abs(np.diagonal(np.linalg.qr(block, mode="r")))
+            follows = left <= STRAIGHT * np.linalg.norm(block, axis=0)
+            for look in np.flatnonzero(varied & follows[1:]).tolist():
+                weights, *_ = np.linalg.lstsq(block[:, : look + 1], block[:, look + 1], rcond=STRAIGHT)
+                if not any(one == look and np.allclose(weights, known) for one, known in self.found):
+                    self.found.append((look, np.asarray(weights, np.float64)))
+        self.off = np.zeros(len(self.found), np.int64)
+        self._count(cells)
+
+    def _with_constant(self, cells: Floats) -> Floats:
+        """Return rows with a column of 1 before them, gaps filled in as steps would."""
+        return np.column_stack([np.ones(len(cells)), np.where(np.isfinite(cells), cells, self._filling)])
+
+    def _count(self, cells: Floats) -> None:
+        """Count the rows in which looks do not follow by the weights that were found."""
+        rows = self._with_constant(cells)
+        for at, (look, weights) in enumerate(self.found):
+            if self.off[at] < self.floor:
+                terms = rows[:, : look + 1] * weights
+                size = np.abs(terms).sum(axis=1) + np.abs(rows[:, look + 1])
+                off = np.abs(terms.sum(axis=1) - rows[:, look + 1]) > FOLLOWS * size
+                self.off[at] += int(off.sum())
+
+
+def _middles(cells: Floats) -> Floats:
+    """Return the median of each column's numbers, (columns,); 0 where there are none."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # of columns without numbers
+        return np.asarray(np.nan_to_num(np.nanmedian(np.where(np.isfinite(cells), cells, np.nan), axis=0)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -328,42 +608,113 @@ def judge(
     """Return what the counts of all sites leave out; ``floors`` are sites and rows, of the strictest policy.
 
     ``one_hot`` has the first column of each column of words, and the one after its last. Where groups of sites are
-    summed apart, ``total`` has their counts one behind the other, and each group must have enough.
+    summed apart, ``total`` has their counts one behind the other, and what any group leaves out, all do.
+    """
+    found = [_judge(one, layout, floors, one_hot) for one in total.reshape(-1, layout.length)]
+    why = found[0].why
+    for one in found[1:]:
+        why = np.where(why == KEPT, one.why, why)
+    return Judgement(why, layout.columns)
+
+
+def _judge(
+    total: Ints, layout: FloorLayout, floors: tuple[int, int], one_hot: Sequence[tuple[int, int]] = ()
+) -> Judgement:
+    """Return what counts leave out; ``floors`` are sites and rows, of the strictest policy.
+
+    It is over all sites that are summed together.
     """
     least_sites, least_rows = floors
-    split = [layout.split(one) for one in total.reshape(-1, layout.length)]
-    whole, by_class, pairs = (np.array(parts) for parts in zip(*split, strict=True))  # (groups, …)
+    whole, by_class, pairs, totals, class_pairs = layout.split(total)
 
-    def enough(counts: Ints) -> Bools:
-        found = (counts[:, 0] >= least_rows) & (counts[:, 1] >= least_sites)
-        return np.asarray(found.all(axis=0))
+    def enough(rows: Ints, sites: Ints) -> Bools:
+        found: Bools = (rows >= least_rows) & (sites >= least_sites)
+        return found
 
-    why = np.where(enough(whole), KEPT, FEW).astype(np.uint8)
-    hiding = [enough(whole)]
+    why = np.where(enough(*whole), KEPT, FEW).astype(np.uint8)
+    hiding = [enough(*whole)]
     fails = [~hiding[0]]
-    for at in range(layout.classes):
-        rows, sites, constant, hashes, squares = by_class[:, at].swapaxes(0, 1)
+    constants = []
+    for rows, sites, constant, hashes, squares in by_class:
         same = (rows == 0) & (constant * squares == hashes**2)
-        few = (rows < least_rows) | (sites < least_sites)
-        hiding.append(~few.any(axis=0))
-        fails.append((few & ~same).any(axis=0))
+        constants.append(same)
+        hiding.append(enough(rows, sites))
+        fails.append(~hiding[-1] & ~same)
         why[(why == KEPT) & fails[-1]] = FEW_IN_CLASS
     for first, end in one_hot:
         _hide_complement(why[first:end], [one[first:end] for one in hiding], [one[first:end] for one in fails])
     if layout.gaps:
         columns = why[: layout.columns]
-        why[layout.columns :][(whole[:, 0, layout.columns :] == 0).all(axis=0)] = NO_GAPS
+        why[layout.columns :][whole[0, layout.columns :] == 0] = NO_GAPS
         gaps = why[layout.columns :]
         gaps[(columns != KEPT) & (gaps == KEPT)] = FEW
     if layout.pairs:
         one, other = np.triu_indices(layout.looks, 1)
-        for at in np.flatnonzero(~enough(pairs)).tolist():
-            if why[one[at]] == KEPT == why[other[at]]:
-                why[other[at]] = ALIKE
-                if layout.gaps and other[at] < layout.columns:
-                    gap = layout.columns + other[at]
-                    why[gap] = ALIKE if why[gap] == KEPT else why[gap]
+        alike = {ALIKE: ~enough(*pairs), ALIKE_IN_CLASS: np.zeros(layout.pairs, bool)}
+        for (rows, sites, equal, opposite), same in zip(class_pairs, constants, strict=False):
+            harmless = (rows == 0) & ((equal == 0) | (opposite == 0)) | same[one] | same[other]
+            alike[ALIKE_IN_CLASS] |= ~enough(rows, sites) & ~harmless
+        for reason, places in alike.items():
+            for at in np.flatnonzero(places).tolist():
+                if why[one[at]] == KEPT == why[other[at]]:
+                    _leave_out(why, other[at], reason, layout)
+    rows, sites, may_be = totals
+    for look in layout.totals[(may_be > 0) & ~enough(rows, sites)].tolist():
+        if why[look] == KEPT:
+            _leave_out(why, look, TOTAL, layout)
     return Judgement(why, layout.columns)
+
+
+def _leave_out(why: npt.NDArray[np.uint8], look: int, reason: int, layout: FloorLayout) -> None:
+    """Leave out a look, in place, and with a column its gaps."""
+    why[look] = reason
+    if layout.gaps and look < layout.columns and why[layout.columns + look] == KEPT:
+        why[layout.columns + look] = reason
+
+
+def merge_bins(
+    counts: Ints, groups: Sequence[Sequence[int]], columns: int, bins: int, floors: tuple[int, int]
+) -> Ints:
+    """Return which bin stands for each bin of a column, (columns, bins): the first of those that were merged.
+
+    Groups of columns have a cell for each product of their bins. Bins join a neighbour, in all groups of their column,
+    until each cell is empty or has enough rows and sites of each kind of rows that are summed by themselves. Where a
+    cell is left out instead, all others together would show it.
+
+    counts (2, kinds of rows, groups, cells): rows, each site's at most the floor, and sites; groups: the columns of
+    each, the first one's bins being the farthest apart in the cells.
+    """
+    least_sites, least_rows = floors
+    stands = np.tile(np.arange(bins), (columns, 1))
+    for at, members in enumerate(groups):
+        shape = (2, -1, *(bins,) * len(members))
+        whole = counts[:, :, at, : bins ** len(members)].reshape(shape)
+        while True:
+            rows, sites = _joined(whole, [np.unique(stands[column]) for column in members])
+            few = ((rows > 0) & ((rows < least_rows) | (sites < least_sites))).any(axis=0)
+            if not few.any() or few.size == 1:
+                break
+            # Along the column that is still cut into most bins, the bin of the first small cell joins the smaller side.
+            axis = int(np.argmax(few.shape))
+            place = int(np.argwhere(few)[0][axis])
+            along = rows.sum(axis=tuple(one for one in range(rows.ndim) if one != axis + 1))
+            sides = [one for one in (place - 1, place + 1) if 0 <= one < len(along)]
+            lower = min(place, min(sides, key=lambda one: int(along[one])))
+            first, second = np.unique(stands[members[axis]])[lower : lower + 2]
+            stands[members[axis]][stands[members[axis]] == second] = first
+    return stands
+
+
+def _joined(whole: Ints, first: Sequence[Ints]) -> tuple[Ints, Ints]:
+    """Return rows and sites of cells whose bins were merged; ``first`` has, for each axis, the first bin of each.
+
+    At how many sites a merged cell has rows is not known; at no fewer than any of its parts.
+    """
+    rows, sites = whole
+    for axis, starts in enumerate(first, start=1):
+        rows = np.add.reduceat(rows, starts, axis=axis)
+        sites = np.maximum.reduceat(sites, starts, axis=axis)
+    return rows, sites
 
 
 def _hide_complement(why: npt.NDArray[np.uint8], hiding: Sequence[Bools], fails: Sequence[Bools]) -> None:

@@ -154,6 +154,9 @@ class Step(Choice):
     """Whether cells without a number may come in, and stay so for a later step."""
     makes_reals: ClassVar[bool] = False
     """Whether counts come in, and numbers that are none go out."""
+    before_sums: ClassVar[bool] = False
+    """Whether the step stands before all that sum: it makes different numbers the same, and a sum of what came in, less
+    one of what goes out, would be of the few that it changed."""
 
     def sums(self) -> tuple[SumKind, ...]:
         """Return what is summed, in order; some may turn out not to be needed (`length`)."""
@@ -201,6 +204,10 @@ class Step(Choice):
         raise InputError(
             f"privacy with the step {self.name!r} given, which has no bound on what one row adds: leave the step out"
         )
+
+    def against_floors(self) -> str:
+        """Return why no site whose policy has floors takes part in the step, and what to do; "": they do."""
+        return ""
 
     @property
     def wants_counts(self) -> bool:
@@ -280,6 +287,7 @@ class NothingToFit(FittedByBoundedSums):
 FLOORS = "floors"
 """The step that a run adds by itself (`Method.planned_steps`)."""
 OURS = {
+    "clip": "fedgeom.preparation.scale:Clip",
     FLOORS: "fedgeom.preparation.floors:ColumnFloors",
     "impute": "fedgeom.preparation.impute:Impute",
     "log-counts": "fedgeom.preparation.log_counts:LogCounts",
@@ -311,9 +319,15 @@ def read_steps(value: Any) -> Any:
 
 
 def check_order(steps: Sequence[Step]) -> None:
-    """Refuse steps in an order in which one would get what it cannot take."""
+    """Refuse steps in an order in which one would get what it cannot take, and any step twice."""
     for at, step in enumerate(steps):
         before = steps[:at]
+        summing = next((one for one in before if one.sums()), None)
+        if step.before_sums and summing is not None:
+            raise InputError(
+                f"prepare has {step.name!r} after {summing.name!r}, which sums numbers as they were before: put "
+                f"{step.name!r} before it"
+            )
         deaf = next((one for one in before if not one.keeps_gaps and not one.fills_gaps), None)
         if step.fills_gaps and deaf is not None:
             raise InputError(
@@ -328,6 +342,10 @@ def check_order(steps: Sequence[Step]) -> None:
             raise InputError(
                 f"prepare has {step.name!r}, which wants counts, after {real.name!r}, which makes other numbers of "
                 f"them: put {step.name!r} before it"
+            )
+        if any(one.name == step.name for one in before):
+            raise InputError(
+                f"prepare has {step.name!r} twice; wanted each step once: each more sum tells more of the same rows"
             )
 
 
@@ -346,6 +364,6 @@ def numbers_only(site: SiteData, known: Collection[str] = ()) -> SiteData:
 def unfit(numbers: SiteData, steps: Sequence[Step]) -> list[Finding]:
     """Return what makes raw numbers unfit for the first step that changes them; those before fill in and encode."""
     for step in steps:
-        if not step.fills_gaps and not step.takes_text:
+        if not step.fills_gaps and not step.takes_text and not step.keeps_gaps:
             return step.check(numbers)
     return []

@@ -32,7 +32,9 @@ class ColumnFloors(Step):
     """Whether columns that are left out become 0, for images, whose columns have a place; otherwise they go."""
 
     def _layout(self, ground: FitContext) -> FloorLayout:
-        return FloorLayout(ground.columns.width, self.gaps, len(ground.classes) if self.by_class else 0)
+        classes = len(ground.classes) if self.by_class else 0
+        last = tuple(end - 1 for _, end in ground.columns.one_hot)
+        return FloorLayout(ground.columns.width, self.gaps, classes, ground.sites, ground.floors[1], last)
 
     def bounded(self) -> None:
         """With privacy noise hides the few, and nothing is counted."""

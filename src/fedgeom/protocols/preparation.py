@@ -747,7 +747,8 @@ class FloorColumns(Steps):
             yield Sum(SumFloors(), 1, times=0, spare=1)
             return
         width = shape.columns if shape.raw_columns is None else shape.raw_columns
-        ground = FitContext(Columns(width=width), floors=(2, 2), classes=shape.classes)
+        some = floors if floors != (1, 1) else (2, 2)
+        ground = FitContext(Columns(width=width), floors=some, sites=shape.n_sites, classes=shape.classes)
         last = yield Sum(SumFloors(), self.fitted[0].length(ground, StepFit()))
         yield Ask(PrepareRows(last=last), RowsPrepared())
 
@@ -782,7 +783,9 @@ def prepare(cohort: Any, steps: Sequence[Step], *, prepares: bool = True) -> Pre
     done = cohort.sites.ask(PrepareRows(last=last), of=cohort.left, expect=RowsPrepared)
     done.need(cohort.min_sites, "that their rows are prepared")
     cohort.lost_since(done)
-    for why, names in fitting.left_out().items():
+    own = cohort.sites.columns
+    named = replace(fitting, raw=Columns(width=raw.width, names=own)) if not raw.names and own else fitting
+    for why, names in named.left_out().items():
         more = f" and {len(names) - MOST_SHOWN:,} more" if len(names) > MOST_SHOWN else ""
         what = f"left out of all sums, since {why}: {', '.join(names[:MOST_SHOWN])}{more}"
         sites, rows = cohort.class_floors

@@ -21,6 +21,17 @@ class SumRidgeColumns(SumQuestion, kind="ridge.columns", checked=True, in_groups
     classes: Names
 
 
+class CountCells(SumQuestion, kind="ridge.cells", checked=True, decides_floors=True):
+    """Ask, masked, how many rows of each class lie in each cell of binned columns, up to the policies' floor."""
+
+    answer_reveals: ClassVar[str] = (
+        "masked; with all others, to everybody: how many rows of each class, up to the policies' floor, and how many "
+        "sites have columns in each cell of bins"
+    )
+    last: SumResult
+    """The sum before this one, from which the bins follow."""
+
+
 class SumPatches(SumQuestion, kind="ridge.patches", checked=True):
     """Ask for the masked moments of patches of images."""
 

@@ -37,6 +37,7 @@ from fedgeom.methods.ridge.core import (
 from fedgeom.methods.ridge.features import check_widths
 from fedgeom.methods.ridge.messages import (
     CheckPart,
+    CountCells,
     CountPatches,
     SolutionTaken,
     SumCalibration,
@@ -54,6 +55,7 @@ from fedgeom.methods.ridge.statistics import (
     PATCH_BITS,
     FeatureFit,
     FeatureProblem,
+    cell_counts,
     check_part,
     cluster_sums,
     column_moments,
@@ -258,14 +260,18 @@ class RidgeMemory(SecureMemory, kw_only=True):
     bounded: BoundedMemory = msgspec.field(default_factory=BoundedMemory)
 
 
-def too_few_rows(policy: Policy, rows: float, features: int) -> str:
-    """Say what a policy has against summing the products of so many features over so many rows; "": nothing."""
+def too_few_rows(policy: Policy, rows: float, features: int, folds: int) -> str:
+    """Say what a policy has against summing the products of so many features over so many rows; "": nothing.
+
+    Where rows are dealt to folds, each fold is a sum of its own.
+    """
     least = policy.min_rows_per_feature
-    if rows >= least * features:
+    if rows >= least * features * folds:
         return ""
+    dealt = f" in {folds} folds" if folds > 1 else ""
     return (
-        f"min_rows_per_feature = {least:g}, but all sites together have {rows:,.0f} rows for {features:,} features: "
-        "take fewer features"
+        f"min_rows_per_feature = {least:g}, but all sites together have {rows:,.0f} rows{dealt} for {features:,} "
+        "features: take fewer features"
     )
 
 
@@ -316,6 +322,13 @@ class RidgeSite(SummingSite[RidgeMemory]):
         self.check_size(FeatureFit().length(self.plan))
         found = column_moments(self.rows, self.codes, len(ask.classes))
         return self.contribute(ask, to_wide(found, sites=len(ask.ticket.participants)))
+
+    @answers(CountCells)
+    def count_cells(self, ask: CountCells) -> Contribution:
+        """Count this site's rows in cells of bins."""
+        fit = self._take(ask.last, CountCells)
+        self.check_size(fit.length(self.plan))
+        return self.contribute(ask, cell_counts(self.rows, self.codes, fit, self.plan))
 
     @answers(SumPatches)
     def sum_patches(self, ask: SumPatches) -> Contribution:
@@ -387,7 +400,7 @@ class RidgeSite(SummingSite[RidgeMemory]):
 
     def _check_rows(self, rows: float, features: int) -> None:
         """Refuse to sum the products of more features than the policy allows for so many rows of all sites."""
-        why = too_few_rows(self.policy, rows, features)
+        why = too_few_rows(self.policy, rows, features, self.settings.folds)
         if why:
             raise ProtocolError(f"the policy of {self.name!r} has {why}")
 
