@@ -49,7 +49,8 @@ OPEN: dict[str, str] = {
     "how labels spread, the site what came of it; strict sites do not take part (secure_only)",
     "a false model that no sum vouches for": "a coordinator that hands out false models spoils the run; only Moments' "
     "models follow from one sum that sites can check",
-    "one lying site of ten": "a secure sum hides bad vectors as well as good ones; robust aggregation looks at each",
+    "one lying site of ten": "in training, a secure sum hides bad vectors as well as good ones; GroupMedian and robust "
+    "aggregation stand it",
 }
 """The attacks that still work, by name, and why."""
 

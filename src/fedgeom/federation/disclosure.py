@@ -609,45 +609,52 @@ def judge(
     """Return what the counts of all sites leave out; ``floors`` are sites and rows, of the strictest policy.
 
     ``one_hot`` has the first column of each column of words, and the one after its last. Where groups of sites are
-    summed apart, ``total`` has their counts one behind the other, and each group must have enough.
+    summed apart, ``total`` has their counts one behind the other, and what any group leaves out, all do.
+    """
+    found = [_judge(one, layout, floors, one_hot) for one in total.reshape(-1, layout.length)]
+    why = found[0].why
+    for one in found[1:]:
+        why = np.where(why == KEPT, one.why, why)
+    return Judgement(why, layout.columns)
+
+
+def _judge(
+    total: Ints, layout: FloorLayout, floors: tuple[int, int], one_hot: Sequence[tuple[int, int]] = ()
+) -> Judgement:
+    """Return what counts leave out; ``floors`` are sites and rows, of the strictest policy.
+
+    It is over all sites that are summed together.
     """
     least_sites, least_rows = floors
-    split = [layout.split(one) for one in total.reshape(-1, layout.length)]
-    parts = (np.array(some) for some in zip(*split, strict=True))  # (groups, …)
-    whole, by_class, pairs, totals, class_pairs = parts
+    whole, by_class, pairs, totals, class_pairs = layout.split(total)
 
-    def enough(counts: Ints) -> Bools:
-        found = (counts[:, 0] >= least_rows) & (counts[:, 1] >= least_sites)
-        return np.asarray(found.all(axis=0))
+    def enough(rows: Ints, sites: Ints) -> Bools:
+        found: Bools = (rows >= least_rows) & (sites >= least_sites)
+        return found
 
-    why = np.where(enough(whole), KEPT, FEW).astype(np.uint8)
-    hiding = [enough(whole)]
+    why = np.where(enough(*whole), KEPT, FEW).astype(np.uint8)
+    hiding = [enough(*whole)]
     fails = [~hiding[0]]
     constants = []
-    for at in range(layout.classes):
-        rows, sites, constant, hashes, squares = by_class[:, at].swapaxes(0, 1)
+    for rows, sites, constant, hashes, squares in by_class:
         same = (rows == 0) & (constant * squares == hashes**2)
-        few = (rows < least_rows) | (sites < least_sites)
         constants.append(same)
-        hiding.append(~few.any(axis=0))
-        fails.append((few & ~same).any(axis=0))
+        hiding.append(enough(rows, sites))
+        fails.append(~hiding[-1] & ~same)
         why[(why == KEPT) & fails[-1]] = FEW_IN_CLASS
     for first, end in one_hot:
         _hide_complement(why[first:end], [one[first:end] for one in hiding], [one[first:end] for one in fails])
     if layout.gaps:
         columns = why[: layout.columns]
-        why[layout.columns :][(whole[:, 0, layout.columns :] == 0).all(axis=0)] = NO_GAPS
+        why[layout.columns :][whole[0, layout.columns :] == 0] = NO_GAPS
         gaps = why[layout.columns :]
         gaps[(columns != KEPT) & (gaps == KEPT)] = FEW
     if layout.pairs:
         one, other = np.triu_indices(layout.looks, 1)
-        alike = {ALIKE: ~enough(pairs), ALIKE_IN_CLASS: np.zeros(layout.pairs, bool)}
-        for at in range(class_pairs.shape[1]):
-            rows, sites, equal, opposite = class_pairs[:, at].swapaxes(0, 1)
-            same = constants[at]
-            few = (rows < least_rows) | (sites < least_sites)
-            harmless = (rows == 0) & ((equal == 0) | (opposite == 0)) | same[:, one] | same[:, other]
-            alike[ALIKE_IN_CLASS] |= (few & ~harmless).any(axis=0)
+        alike = {ALIKE: ~enough(*pairs), ALIKE_IN_CLASS: np.zeros(layout.pairs, bool)}
+        for (rows, sites, equal, opposite), same in zip(class_pairs, constants, strict=False):
+            harmless = (rows == 0) & ((equal == 0) | (opposite == 0)) | same[one] | same[other]
+            alike[ALIKE_IN_CLASS] |= ~enough(rows, sites) & ~harmless
         for reason, places in alike.items():
             for at in np.flatnonzero(places).tolist():
                 if why[one[at]] == KEPT == why[other[at]]:

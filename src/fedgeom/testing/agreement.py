@@ -13,7 +13,7 @@ import numpy as np
 
 from fedgeom.engines.run import ENGINES, run
 from fedgeom.errors import DecodeError, FedgeomError
-from fedgeom.federation.messages import Question, decode, unpack
+from fedgeom.federation.messages import Question, decode, encode, unpack
 from fedgeom.federation.model import Model, from_bytes
 from fedgeom.testing.adversary import Lie, lies_about, restamped
 from fedgeom.testing.rehearsal import CheckContext, RecordedExchange, Rehearsal, refused, twins
@@ -285,8 +285,13 @@ class Replay:
         return restamped(trial.lie.told(self.content(trial.key)), self._question(trial.key[1]))
 
     def is_lie(self, trial: Trial, body: bytes) -> bool:
-        """Say whether a question is not the one of the honest run."""
-        return body != self._exchanges[trial.key].frame.body
+        """Say whether a question is not the one of the honest run, as a site reads it: what it lacks may be usual."""
+        honest = bytes(self._exchanges[trial.key].frame.body)
+        kind = self._question(trial.key[1])
+        try:
+            return encode(decode(body, kind)) != encode(decode(honest, kind))
+        except DecodeError:
+            return body != honest
 
     def outcome(self, trial: Trial, body: bytes) -> str:
         """Return "answered", "left", "unreadable", or the reason of a refusal."""

@@ -25,7 +25,7 @@ def test_what_is_asked_follows_from_the_settings() -> None:
     def kinds(**settings: object) -> list[str]:
         method = fedgeom.Ellipses(**settings)
         *found, last = (question.kind for question in method.site.all_sums(method))
-        assert last == "doubts.sum"
+        assert last == "model.doubts"
         return found
 
     assert kinds() == ["prepare.floors", "ellipses.scales", "ellipses.classes", "ellipses.sum"]

@@ -75,14 +75,14 @@ def test_moments_of_another_kind_than_the_terms_say_are_refused(
 
 def test_a_second_sum_is_not_planned() -> None:
     assert tuple(MomentsSite.all_sums(Moments())) == (CountNames, SumFloors, SumClassMoments, SumDoubts)
-    later = {"round": 3}
+    later = {"round": 4}
     (reason,) = refusals(
         Moments(),
         blobs(3, 2),
         SumClassMoments,
         lambda ask: stamped(ask, ticket=msgspec.structs.replace(ask.ticket, **later)),
     )
-    assert "round 3 was not announced when joining" in reason
+    assert "round 4 was not announced when joining" in reason
 
 
 @pytest.mark.parametrize("space", ["ball", "euclidean"])

@@ -81,11 +81,14 @@ class RidgeSettings(GroupedSums, Settings):
                 f"updatable=True given with balanced={self.balanced} and alpha={self.alpha!r}; wanted one "
                 'sum in which rows count alike: balanced=False, and alpha="gcv" or a number'
             )
-        if self.group_draw is not None and (self.updatable or self.alpha == "folds" or self.conv is not None):
+        learnt = [
+            one.name for one in self.maps if one.name in ("conv", "binned")
+        ]  # whose floors are over all sites
+        if self.group_draw is not None and (self.updatable or self.alpha == "folds" or learnt):
             raise InputError(
                 f"aggregation=GroupMedian(…) given with updatable={self.updatable}, alpha={self.alpha!r} and features "
                 f"{[one.name for one in self.maps]}; groups are compared in one sum of given features: wanted "
-                'updatable=False, alpha="gcv" or a number, and no "conv" (take "random-conv")'
+                'updatable=False, alpha="gcv" or a number, and neither "conv" nor "binned"'
             )
         row = self.most_features + self.most_classes + 1
         if self.max_sum_length < row:
