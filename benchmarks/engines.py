@@ -1,8 +1,8 @@
-"""What carrying questions by Flower costs, compared with the embedded engine.
+"""What carrying questions by NATS and by Flower costs, compared with the embedded engine.
 
-    python benchmarks/engines.py                     # 2, 8, 10 and 50 sites, and the variants: a quarter of an hour
-    python benchmarks/engines.py --quick             # 2 sites
-    python benchmarks/engines.py --only sites|settings
+    python benchmarks/engines.py                     # everything: half an hour
+    python benchmarks/engines.py --quick             # NATS with 2 and 10 sites: two minutes
+    python benchmarks/engines.py --only nats|sites|settings   # sites and settings: by Flower
     python benchmarks/engines.py --sites 10          # this number of sites only
     python benchmarks/engines.py --small             # no large messages
     python benchmarks/engines.py --json              # the last line is one JSON object
@@ -10,8 +10,10 @@
 A coordinator and the sites are processes on loopback, with TLS and node keys, all on this machine. The run is one
 of `Moments` with the classes agreed (six questions); rows with two columns make messages of about a kilobyte, rows
 with 500 to 2,000 columns messages of 2 to 32 MB, in both directions. Times are wall-clock seconds from the moment a
-question is asked to the moment its last answer is in, the best of two runs (with 50 sites, of one). Results go to
-benchmarks/results/engines.json, the table to docs/engines.md.
+question is asked to the moment its last answer is in, the best of two runs (with 50 sites, of one). By NATS it is the
+median over the questions of five runs, the whole way: the site's fork, its journal on the disk, the coordinator's
+transcript. Long answers come from sites that have nothing to compute. Results go to benchmarks/results/engines.json,
+the table to docs/engines.md.
 """
 
 from __future__ import annotations
@@ -39,14 +41,18 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
 from tests.deploy.deployment import Federation  # noqa: E402
+from tests.engines.nats.carrying import memory_of, running_server  # noqa: E402
+from tests.waiting import until  # noqa: E402
 
 import fedgeom  # noqa: E402
 from fedgeom.data.sites import SiteData  # noqa: E402
 from fedgeom.deploy.programs import write_launchers  # noqa: E402
 from fedgeom.engines.flower import commands  # noqa: E402
 from fedgeom.engines.flower import commands as flower  # noqa: E402
+from fedgeom.engines.nats.engine import NatsEngine, NatsLink  # noqa: E402
 from fedgeom.engines.processes import free_port  # noqa: E402
 from fedgeom.federation.coordinator import Event  # noqa: E402
+from fedgeom.federation.session import Session  # noqa: E402
 
 RESULTS, PAGE = HERE / "results" / "engines.json", HERE.parent / "docs" / "engines.md"
 METHOD = fedgeom.Moments(space="euclidean", rule="centroid", classes=("no", "yes"))
@@ -369,7 +375,7 @@ def page(results: dict[str, Any]) -> str:
     """Return the page with the tables."""
     rows, before = list(results.get("sites", {}).values()), results.get("before", {})
     rows.sort(key=lambda row: int(row["sites"]))
-    lines = [*HEAD, *TABLE_HEAD]
+    lines = [*HEAD, "", *nats_lines(results.get("nats", {}), results.get("nats_long", {})), *TABLE_HEAD[1:]]
     lines += [
         f"| {row['sites']} | {figure(row['embedded_question_s'])} | {was(before, row, 'flower_question_s')} | "
         f"{figure(row['flower_question_s'])} | {GOALS.get(row['sites'], '')} | {row['requests']:.1f} | "
@@ -504,6 +510,136 @@ answer leaves.
 )
 
 
+NATS_GOALS = {2: 0.025, 10: 0.080, 100: 1.0, "MB_s": 60.0, "server": 0.001}
+"""The most seconds a question may take, by the number of sites; the least MB a second; the most CPU s an answer."""
+NATS_RUNS = 5
+LONG_ANSWER = 80_000_000
+
+LONG_SITE = """
+import asyncio, sys
+from pathlib import Path
+from fedgeom.engines.answerer import Answerer
+from fedgeom.engines.nats.link import Endpoint
+from fedgeom.engines.nats.site import SiteLink
+name, address, seed, ca, program = sys.argv[1:]
+ask = Answerer([sys.executable, "-c", program])
+asyncio.run(SiteLink(name, Endpoint(address, seed, Path(ca)), ask, largest=2**20).run())
+"""
+LONG_ANSWERER = """
+from fedgeom.engines.answerer import serve
+from fedgeom.engines.nats.site import answer_with
+serve(answer_with(lambda question: bytes(int(question))))
+"""
+"""Sites that answer with as many bytes as the question says, in forks, as all sites do."""
+
+
+def nats_questions(n: int) -> dict[str, Any]:
+    """Measure runs by NATS with so many sites, all of them whole deployments."""
+    _, expected = embedded(n, 2)
+    row: dict[str, Any] = {"sites": n, "runs": NATS_RUNS, "load_before": os.getloadavg()[0]}
+    seconds: list[float] = []
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Federation(Path(folder), make_sites(n, 2), engine="nats") as there,
+    ):
+        for site in there.sites.values():
+            text = site.config_file.read_text(encoding="utf-8")
+            site.config_file.write_text(text.replace("min_cohort = 3", "min_cohort = 2"), encoding="utf-8")
+        there.start_coordinator()
+        names = list(there.sites)
+        for first in range(0, n, AT_ONCE):
+            for name in names[first : first + AT_ONCE]:
+                there.start_site(name)
+            there.until(lambda some=names[: first + AT_ONCE]: all(map(there.connected, some)))
+        with NatsLink(there.coordinator.endpoint()) as link:
+            there.until(lambda: len(link.look(names)) == n)
+            for run in range(NATS_RUNS + 1):  # the first one imports what the others find imported
+                before = processor_seconds(there, "nats-server")
+                watch, model = nats_run(there, link, names, Path(folder) / f"transcript-{run}")
+                if run:
+                    seconds += [took for kind, took in watch.items() if kind not in LARGE]
+                    row["server_answer_s"] = (processor_seconds(there, "nats-server") - before) / (n * len(watch))
+        row["same_model"] = model == expected
+        row["slowdown"] = slowdown()
+        row["megabytes"] = round(megabytes_used(there))
+    row["seconds"] = statistics.median(seconds)
+    row["worst_s"] = max(seconds)
+    row["goal"] = NATS_GOALS.get(n)
+    return row
+
+
+def nats_run(
+    there: Federation, link: NatsLink, names: list[str], transcript: Path
+) -> tuple[dict[str, float], bytes]:
+    """Hold one conversation in this process, as the coordinator's own process does."""
+    watch = Watch()
+
+    def listen(event: Event) -> None:
+        watch.event(event.step, event.kind, event.state)
+
+    engine = NatsEngine(link, names, deadline=LONGEST)
+    run = Session(METHOD, os.urandom(32), 0, there.coordinator.roster(), None, transcript, listen)
+    model, _ = run.conduct(engine)
+    return watch.seconds(), model.to_bytes()
+
+
+def nats_long(n: int) -> dict[str, Any]:
+    """Measure long answers of sites that have nothing to compute."""
+    names = [f"site-{k}" for k in range(n)]
+    row: dict[str, Any] = {"sites": n, "MB": LONG_ANSWER / 1e6, "goal_MB_s": NATS_GOALS["MB_s"]}
+    sites = []
+    with tempfile.TemporaryDirectory() as folder, running_server(Path(folder), names) as server:
+        try:
+            for name in names:
+                where = server.endpoint(name)
+                given = [name, where.address, where.seed, str(where.certificate), LONG_ANSWERER]
+                sites.append(subprocess.Popen([sys.executable, "-c", LONG_SITE, *given]))
+            with NatsLink(server.endpoint("coordinator")) as link:
+                until(lambda: len(link.look(names)) == n)
+                engine = NatsEngine(link, names, deadline=LONGEST)
+                list(engine.deliver(dict.fromkeys(names, b"1")))
+                used = cpu_of(server.pid)
+                began = time.perf_counter()
+                lengths = [len(answer) for _, answer in engine.deliver(dict.fromkeys(names, b"%d" % LONG_ANSWER))]
+                row["seconds"] = time.perf_counter() - began
+                row["server_MB_s"] = (cpu_of(server.pid) - used) / (n * row["MB"])
+                row["server_megabytes"] = round(memory_of(server.pid) / 2**20)
+        finally:
+            for site in sites:
+                site.kill()
+                site.wait()
+    if lengths != [LONG_ANSWER] * n:
+        raise RuntimeError(f"the answers have {lengths} bytes")
+    row["MB_s"] = n * row["MB"] / row["seconds"]
+    row["slowdown"] = slowdown()
+    return row
+
+
+def cpu_of(pid: int) -> float:
+    """Return the processor time that a process has used so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def nats_lines(rows: dict[str, Any], long: dict[str, Any]) -> list[str]:
+    """Return the part of the page about NATS."""
+    lines = ["## NATS", "", "| sites | seconds a question | worst | goal | server's CPU ms an answer | slowdown |"]
+    lines += ["|---|---|---|---|---|---|"]
+    for row in sorted(rows.values(), key=lambda row: int(row["sites"])):
+        lines.append(
+            f"| {row['sites']} | {figure(row['seconds'])} | {figure(row['worst_s'])} | {row['goal'] or ''} | "
+            f"{1000 * row['server_answer_s']:.2f} | {slowed(row)} |"
+        )
+    lines += ["", "| sites | MB an answer | seconds | MB a second | goal | server's memory, MB | slowdown |"]
+    lines += ["|---|---|---|---|---|---|---|"]
+    for row in sorted(long.values(), key=lambda row: int(row["sites"])):
+        lines.append(
+            f"| {row['sites']} | {row['MB']:.0f} | {figure(row['seconds'])} | {row['MB_s']:.0f} | "
+            f"{row['goal_MB_s']:.0f} | {row['server_megabytes']} | {slowed(row)} |"
+        )
+    return [*lines, "", "## Flower", ""] if rows else []
+
+
 def main() -> None:
     """Measure and write."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
@@ -512,7 +648,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--small", action="store_true", help="no large messages")
     parser.add_argument("--table", action="store_true", help="only write the page")
-    parser.add_argument("--only", choices=["sites", "settings"])
+    parser.add_argument("--only", choices=["nats", "sites", "settings"])
     parser.add_argument("--sites", type=int, action="append")
     options = parser.parse_args()
     results = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
@@ -524,11 +660,16 @@ def main() -> None:
         print(name, json.dumps(row), flush=True)
 
     if not options.table:
-        if options.only in (None, "sites"):
-            for n in options.sites or ([2] if options.quick else [2, 8, 10, 50]):
+        if options.only in (None, "nats"):
+            for n in options.sites or ([2, 10] if options.quick else [2, 10, 100]):
+                keep("nats", str(n), nats_questions(n))
+            for n in () if options.small else [2] if options.quick else [2, 10]:
+                keep("nats_long", str(n), nats_long(n))
+        if options.only == "sites" or not (options.only or options.quick):
+            for n in options.sites or [2, 8, 10, 50]:
                 save = functools.partial(keep, "sites", str(n))
                 save(measure(n, large=not options.small, save=save))
-        if options.only in (None, "settings"):
+        if options.only == "settings" or not (options.only or options.quick):
             for name, variant in VARIANTS.items():
                 done = results.get("sites", {}).get("2") if variant == Variant() else None
                 keep("settings", name, done or measure(2, variant, large=False))

@@ -19,17 +19,18 @@ GOOD = ("anna", "bert", "carl", "dora")
 OTHER_VERSION = "import fedgeom.federation.messages as messages\n\nmessages.VERSION += 1\n"
 
 
-@pytest.fixture(scope="session")
-def federation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Federation]:
+@pytest.fixture(scope="session", params=["flower", pytest.param("nats", marks=pytest.mark.full)])
+def federation(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Federation]:
     """Run four good sites, erik, who has another key than he was admitted with, and frida of another version.
 
     All processes are cut off from every other machine; what they try is in the file ``attempts``.
     """
-    pytest.importorskip("flwr", reason="Flower is not installed")
+    for module in ("flwr",) if request.param == "flower" else ("nats", "nkeys"):
+        pytest.importorskip(module, reason=f"{request.param} is not installed")
     root = tmp_path_factory.mktemp("federation")
     offline = write_offline(root / "offline", root / "attempts")
     strange = write_offline(root / "strange", root / "attempts", OTHER_VERSION)
-    with Federation(root, parts(6, rows=120), environment=offline) as there:
+    with Federation(root, parts(6, rows=120), environment=offline, engine=request.param) as there:
         erik, new = there.sites["erik"], Identity.generate()
         write_file(erik.identity_file, new.secret, private=True)
         Roster({**there.coordinator.roster(), "erik": new.public}).save(erik.path / "roster.json")

@@ -27,7 +27,7 @@ def make_coordinator(path, **options):
     return CoordinatorFolder.create(path, **({"names": ["localhost"], "host": "127.0.0.1"} | options))
 
 
-def make_sites(root, coordinator, *, insecure=False, names=NAMES, policy=None):
+def make_sites(root, coordinator, *, insecure=False, names=NAMES, policy=None, engine="flower"):
     """Some sites with points of the disc, admitted, with roster and certificate in place."""
     drawn = labelled_disc(80 * len(names), 0.9, 0.1, np.random.default_rng(0), reference_norm=0.3)
     parts = split(drawn.X, np.where(drawn.y > 0, "yes", "no"), len(names), names=names)
@@ -41,6 +41,7 @@ def make_sites(root, coordinator, *, insecure=False, names=NAMES, policy=None):
             file=str(root / f"{part.name}.npz"),
             label="y",
             insecure=insecure,
+            engine=engine,
         )
         loosen(site)
         set_policy(site, policy or USUAL)

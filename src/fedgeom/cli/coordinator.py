@@ -38,6 +38,9 @@ def init(
     renew: Annotated[
         bool, typer.Option("--renew", help="Only make a new TLS certificate, with the names in coordinator.toml.")
     ] = False,
+    new_key: Annotated[
+        bool, typer.Option("--new-key", help="Only make a new key for the coordinator's own NATS connection.")
+    ] = False,
 ) -> None:
     """Make the certificate authority, the TLS certificate and an empty roster."""
     from fedgeom.deploy.certificates import valid_until
@@ -50,6 +53,12 @@ def init(
         made.renew()
         end = valid_until(made.path / "server.pem")
         typer.echo(f"new TLS certificate, valid until {end:%Y-%m-%d}; start the coordinator again to use it")
+        return
+    if new_key:
+        made = CoordinatorFolder(folder.absolute())
+        made.config()
+        made.new_nats_key()
+        typer.echo(f"new key in {made.nats_key}; start the coordinator again to use it")
         return
     if insecure and host == "0.0.0.0":
         host = "127.0.0.1"
@@ -128,3 +137,52 @@ def start(folder: Folder = Path()) -> None:
             run_coordinator(CoordinatorFolder(folder.absolute()), say)
     except KeyboardInterrupt:
         say("stopped")
+
+
+AsJson = Annotated[bool, typer.Option("--json", help="As one JSON object, for programs.")]
+
+
+@app.command()
+def status(folder: Folder = Path(), as_json: AsJson = False) -> None:
+    """Show how the coordinator stands; the code is 0 when all is well, 1 when something is wrong."""
+    from fedgeom.cli.screen import show_health
+    from fedgeom.deploy.coordinator_folder import CoordinatorFolder
+    from fedgeom.deploy.status import coordinator_health
+
+    show_health(coordinator_health(CoordinatorFolder(folder.absolute())), as_json)
+
+
+@app.command()
+def jobs(
+    folder: Folder = Path(),
+    stop: Annotated[str, typer.Option(help="Stop this job; submit --resume goes on with it.")] = "",
+    remove: Annotated[str, typer.Option(help="Delete this job and its record.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """List the jobs and how they stand; or stop one, or remove one with its record."""
+    import msgspec
+
+    from fedgeom.deploy import submit
+    from fedgeom.deploy.coordinator_folder import CoordinatorFolder
+    from fedgeom.deploy.jobs import load_job
+    from fedgeom.deploy.status import list_jobs, remove_job
+
+    made = CoordinatorFolder(folder.absolute())
+    made.config()
+    if stop:
+        job = load_job(made, stop)
+        submit.stop(made, job, next(reversed(submit.known_numbers(job)), ""))
+        say(f"stopped {job.name}; to go on: fedgeom submit --resume {job.name} --folder {folder}")
+    if remove:
+        remove_job(load_job(made, remove))
+        say(f"removed {remove}")
+    if stop or remove:
+        return
+    found = list_jobs(made)
+    if as_json:
+        typer.echo(msgspec.json.encode(found).decode())
+        return
+    for one in found:
+        state = f"{one.state}, being conducted" if one.conducted else one.state
+        say(f"{one.name:<24} {state:<28} {one.time:<26} {one.detail}".rstrip())
+    typer.echo(f"{len(found)} job{'' if len(found) == 1 else 's'}", err=True)

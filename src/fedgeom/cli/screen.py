@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from fedgeom.data.validation import Finding, Level, Report
+    from fedgeom.deploy.status import CoordinatorHealth, SiteHealth
     from fedgeom.federation.coordinator import Event
     from fedgeom.report.table import Cell
 
@@ -57,6 +58,38 @@ def complain(text: str, style: str = "red") -> None:
     from rich.text import Text
 
     Console(stderr=True, highlight=False, soft_wrap=True).print(Text(printable(text, lines=True), style=style))
+
+
+def show_health(found: SiteHealth | CoordinatorHealth, as_json: bool) -> None:
+    """Print how a site or a coordinator stands, and end with code 1 where something is wrong."""
+    import msgspec
+    import typer
+
+    plain = msgspec.to_builtins(found)
+    if as_json:
+        typer.echo(msgspec.json.encode({"healthy": found.healthy, **plain}).decode())
+    else:
+        for name, value in plain.items():
+            if name != "troubles":
+                typer.echo(f"{name.replace('_', ' '):<18} {printable(_in_a_line(value))}")
+        for trouble in found.troubles:
+            complain(trouble)
+    raise typer.Exit(0 if found.healthy else 1)
+
+
+def _in_a_line(value: Any) -> str:
+    """Write a value of a status for people."""
+    if value is None:
+        return "not known"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, dict):
+        return ", ".join(
+            f"{key} {_in_a_line(one)}" if not isinstance(one, dict) else key for key, one in value.items()
+        )
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "none"
+    return f"{value:,}" if isinstance(value, int) else str(value) or "–"
 
 
 def tell(out: Console, *parts: str | Cell) -> None:

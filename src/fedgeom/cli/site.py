@@ -99,6 +99,19 @@ def start(folder: Folder = Path()) -> None:
         say("stopped")
 
 
+@app.command()
+def status(
+    folder: Folder = Path(),
+    as_json: Annotated[bool, typer.Option("--json", help="As one JSON object, for programs.")] = False,
+) -> None:
+    """Show how the site stands; the code is 0 when all is well, 1 when something is wrong."""
+    from fedgeom.cli.screen import show_health
+    from fedgeom.deploy.site_folder import SiteFolder
+    from fedgeom.deploy.status import site_health
+
+    show_health(site_health(SiteFolder(folder.absolute())), as_json)
+
+
 NAMES = {
     "shared": "Label names: shared. The other sites learn yours, and the coordinator the union of all.\n",
     "own": "Label names: each site's own. They stay here; classes are matched by their shapes.\n",

@@ -13,6 +13,7 @@ import msgspec
 
 from fedgeom.errors import InputError
 from fedgeom.federation.settings import is_called_now
+from fedgeom.memo import memoize
 from fedgeom.registry import did_you_mean
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
@@ -127,7 +128,14 @@ def read_toml(path: Path, kind: type[T], maker: str) -> T:
     if not path.is_file():
         raise InputError(f"{path} does not exist; make it with: {maker}")
     try:
-        content: Any = tomllib.loads(path.read_text(encoding="utf-8"))
-        return convert(content, kind)
+        return _read_toml(path.read_text(encoding="utf-8"), kind)
     except (tomllib.TOMLDecodeError, InputError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: {error}") from error
+
+
+@memoize(
+    8
+)  # a question is answered by way of several looks at the same file, and a fork begins with what was kept
+def _read_toml(text: str, kind: type[T]) -> T:
+    content: Any = tomllib.loads(text)
+    return convert(content, kind)

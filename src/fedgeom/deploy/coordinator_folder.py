@@ -90,7 +90,7 @@ class CoordinatorFolder:
         text = "\n".join([*lines, ""])
         write_text(path / "coordinator.toml", text, private=True)
         if engine == "nats":
-            write_text(folder.nats_key, new_seed() + "\n", private=True)
+            folder.new_nats_key()
         folder.renew()
         return folder
 
@@ -198,6 +198,10 @@ class CoordinatorFolder:
         """The key by which the NATS server knows the coordinator."""
         return self.path / "nats.key"
 
+    def new_nats_key(self) -> None:
+        """Make a new key by which the NATS server knows the coordinator."""
+        write_text(self.nats_key, new_seed() + "\n", private=True)
+
     def nats_key_file(self, name: str) -> Path:
         """Return where an admitted site's public key for NATS is."""
         return self.path / "nodes" / f"{name}.nats"
@@ -209,5 +213,9 @@ class CoordinatorFolder:
 
     def endpoint(self) -> Endpoint:
         """Return where the NATS server is, and how the coordinator connects to it."""
+        if not self.nats_key.is_file():
+            raise InputError(
+                f"{self.nats_key} is missing; make it with: fedgeom coordinator init --new-key --folder {self.path}"
+            )
         seed = self.nats_key.read_text(encoding="utf-8").strip()
         return Endpoint(self.address(), seed, None if self.config().insecure else self.path / "ca.pem")

@@ -154,6 +154,7 @@ def main(what: str, path: str) -> None:
     logging.getLogger("asyncio").setLevel(logging.ERROR)
     if what == "answer":
         import_ahead()
+        folder.config()  # kept for the forks
         serve(answer_with(lambda request: answer(folder, request)))
     else:
         exit_with_parent(os.getppid())

@@ -7,12 +7,15 @@ the functions of this module, each by the name in `fedgeom.engines.flower.progra
 from __future__ import annotations
 
 import ctypes
+import gc
 import importlib
 import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from fedgeom.deploy.coordinator_folder import FOLDER_VARIABLE, CoordinatorFolder
 from fedgeom.deploy.site_folder import SiteFolder
@@ -118,14 +121,35 @@ def conduct_job(name: str, grid: FlowerGrid) -> None:
 
 
 def import_ahead() -> None:
-    """Import what every answer needs, once, before processes are forked."""
-    from fedgeom.federation.method import METHODS  # slow to import, and Flower starts many programs
+    """Import what every answer needs, and do once what is done once in a process, before processes are forked.
+
+    How a kind of message is decoded is worked out when the first one comes, and libraries load parts of themselves when
+    they are first used: three quarters of the time of a short answer, in each fork anew, were it not done here. So a
+    small run is held over made-up rows.
+    """
+    import numpy as np  # slow to import, and Flower starts many programs
+
+    # Likewise.
+    from fedgeom.data.sites import SiteData
+    from fedgeom.engines.run import run
+    from fedgeom.federation.method import METHODS
+    from fedgeom.federation.policy import Policy
     from fedgeom.methods.catalogue import method_class
 
     for name in AHEAD:
         importlib.import_module(name)
     for name in METHODS:
-        method_class(name)
+        site = method_class(name).site
+        for question in site.understands().values():
+            msgspec.msgpack.Decoder(question)
+            msgspec.msgpack.Decoder(question.answer)
+        msgspec.msgpack.Decoder(site.memory_type)
+    rows = np.arange(24.0).reshape(12, 2) % 7
+    labels = np.array(["a", "b"] * 6)
+    sites = [SiteData(name, rows + at, labels) for at, name in enumerate(("one", "two"))]
+    run(method_class("moments").from_terms({"space": "euclidean"}), sites, policy=Policy(min_cohort=2))
+    gc.collect()
+    gc.freeze()  # or else the first collection in a fork would make a copy of all that there is
 
 
 def clientapp() -> None:

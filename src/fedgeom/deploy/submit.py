@@ -22,6 +22,7 @@ from fedgeom.federation.record import ENDS, Status, read_status, write_status
 from fedgeom.storage import is_locked, write_file
 
 POLL_SECONDS = 0.3
+NUMBERS = "flower.json"
 ASK_FLOWER_SECONDS = 20.0
 """How often Flower is asked how the run stands, when nothing else is heard."""
 
@@ -134,16 +135,21 @@ def start(folder: CoordinatorFolder, job: Job) -> str:
             _begin_anew(job)
             ask_for(folder, job.name, "start")
         return ""
-    numbers = job.folder / "flower.json"
-    known = msgspec.json.decode(numbers.read_bytes(), type=list[str]) if numbers.is_file() else []
+    known = known_numbers(job)
     if known and is_conducted(job):
         return known[-1]
     if known and flower_status(folder, known[-1]).startswith(("running", "pending", "starting")):
         stop_flower_run(folder, known[-1])  # its process died; nobody conducts it any more
     _begin_anew(job)
     number = start_flower_run(folder, job.name)
-    write_file(numbers, msgspec.json.encode([*known, number]), private=True)
+    write_file(job.folder / NUMBERS, msgspec.json.encode([*known, number]), private=True)
     return number
+
+
+def known_numbers(job: Job) -> list[str]:
+    """Return the numbers that Flower has given to a job's runs."""
+    file = job.folder / NUMBERS
+    return msgspec.json.decode(file.read_bytes(), type=list[str]) if file.is_file() else []
 
 
 def _begin_anew(job: Job) -> None:
