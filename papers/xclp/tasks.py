@@ -48,7 +48,8 @@ def _task(X: Floats, y: Ints, owner: Ints, rng: np.random.Generator) -> Task:
 
 
 def _owners(y: Ints, n_sites: int, how: Any, seed: int) -> Ints:
-    parts = fedgeom.split(np.arange(len(y))[:, None], y, n_sites, how, seed, alpha=0.3)
+    alpha = 0.3 if how == "dirichlet" else None
+    parts = fedgeom.split(np.arange(len(y))[:, None], y, n_sites, how, seed, alpha=alpha)
     owner = np.empty(len(y), np.int64)
     for j, part in enumerate(parts):
         owner[part.X[:, 0].astype(int)] = j

@@ -109,10 +109,13 @@ def test_another_method(federation, tmp_path):
     output = call("run", tmp_path / "m.toml", "--out", tmp_path / "m")
     assert "federated" in output
     assert "picture" not in output
-    assert "was not tested" not in output
+    assert "Verdict: On " in output
+    assert "Nobody knows" not in output
     (tmp_path / "m.toml").write_text('method = "moments"\n' + text.replace("holdout = 0.3", ""))
     untested = " ".join(call("run", tmp_path / "m.toml", "--out", tmp_path / "m").split())
-    assert "How well the model does was not tested: holdout = 0.25 in" in untested
+    assert (
+        "Verdict: Nobody knows how well the model does: no rows were kept aside. With holdout = 0.25" in untested
+    )
 
 
 def test_settings_are_tables_where_they_have_settings(federation, tmp_path):

@@ -17,7 +17,7 @@ def test_npz(tmp_path):
     assert read_site(file, label="y").X.shape == (3, 3)
     site = read_site(file, label="y", columns="emb")
     assert site.X.shape == (3, 2)
-    assert site.y.tolist() == ["0", "1", "1"]
+    assert site.y.tolist() == [0, 1, 1]
     assert read_site(file, label="y", columns="cube").X.shape == (3, 1)
     for options, message in [
         ({"label": "z"}, "no key 'z'; its keys are"),

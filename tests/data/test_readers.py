@@ -150,11 +150,11 @@ def test_what_a_reader_returns_is_looked_at(tmp_path, found, message):
 
 
 @pytest.mark.usefixtures("own_readers")
-def test_labels_and_numbers_of_a_reader_become_text_and_floats(tmp_path):
+def test_labels_of_a_reader_keep_their_type_and_numbers_become_floats(tmp_path):
     register_reader(".odd", lambda file, label, columns: Table([[1], [2]], [1.0, None], columns=("n",)))
     (tmp_path / "a.odd").write_text("")
     site = read_site(tmp_path / "a.odd", label="y")
-    assert (site.X.dtype, site.y.tolist(), site.columns) == (np.float64, ["1", ""], ("n",))
+    assert (site.X.dtype, site.y.tolist(), site.columns) == (np.float64, [1, ""], ("n",))
 
 
 def test_rows_keep_the_numbers_that_the_file_gives_them(tmp_path):

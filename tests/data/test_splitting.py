@@ -72,3 +72,34 @@ def test_by_alone_says_how_to_split_and_contradictions_are_refused():
         split(X, y, by=donor[:-1])
     with pytest.raises(InputError, match="nothing was given for 12 rows"):
         split(X, y, how="by")
+
+
+def shares(sites):
+    """Return the share of the first class at each site."""
+    return [float(np.mean(site.y == 0)) for site in sites]
+
+
+def test_alpha_alone_means_dirichlet():
+    """It was ignored, and the rows dealt evenly."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 2))
+    y = rng.integers(0, 4, 400)
+    skewed = split(X, y, 4, alpha=0.1)
+    assert np.ptp(shares(skewed)) > 0.3 > 0.1 > np.ptp(shares(split(X, y, 4)))
+    drawn = split(X, y, 4, "dirichlet", alpha=0.1)
+    assert [len(one) for one in skewed] == [len(one) for one in drawn]
+    for options, other in (({"how": "iid"}, "how='iid'"), ({"by": y}, "`by`")):
+        with pytest.raises(InputError, match=f"alpha=0.1 and {other} were given"):
+            split(X, y, alpha=0.1, **options)
+
+
+def test_every_site_has_its_least_number_of_rows_or_it_is_refused():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 10, 500)
+    X = rng.normal(size=(500, 2))
+    for seed in range(20):
+        assert min(len(one) for one in split(X, y, 4, alpha=0.05, seed=seed, min_rows=20)) >= 20
+    with pytest.raises(InputError, match="a site has 0 rows; min_rows=1 given: take fewer sites"):
+        split(X, y == 0, 8, alpha=0.001)
+    with pytest.raises(InputError, match="a site has 125 rows; min_rows=126"):
+        split(X, y, 4, min_rows=126)

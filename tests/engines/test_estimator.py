@@ -69,3 +69,20 @@ def test_methods_without_a_joint_model_in_the_words_of_the_labels_are_refused(me
         FederatedClassifier(method).fit(X, np.array(["a", "b", "c"])[y])
     with pytest.raises(InputError, match="in the words of y"):  # the groups of hulls are 0, 1, 2, too
         FederatedClassifier(method).fit(X, y)
+
+
+def test_a_method_that_prepares_takes_gaps_and_text():
+    """They were refused before the method saw them."""
+    pandas = pytest.importorskip("pandas", reason="needs the bio extra")
+    frame = pandas.DataFrame(X[:, :5], columns=list("abcde"))
+    frame.loc[::7, "b"] = np.nan
+    frame["label"] = np.where(np.arange(len(y)) % 3 == 0, "north", "south")  # a column like any other
+    learner = FederatedClassifier(fedgeom.Ridge(prepare="table")).fit(frame, y, sites=HOSPITAL)
+    assert learner.feature_names_in_.tolist() == [*"abcde", "label"]
+    assert learner.predict(frame).dtype == y.dtype
+    assert learner.score(frame, y) > 0.8
+    assert learner.predict_proba(frame).shape == (len(y), 3)
+    gaps = np.where(np.arange(X.size).reshape(X.shape) % 11 == 0, np.nan, X)
+    assert FederatedClassifier(fedgeom.Ridge(prepare="table")).fit(gaps, y).score(gaps, y) > 0.8
+    with pytest.raises(ValueError, match="NaN"):
+        FederatedClassifier(fedgeom.Ridge()).fit(gaps, y)

@@ -17,6 +17,7 @@ from fedgeom.evaluation.evaluation import (
     with_score,
 )
 from fedgeom.geometry.graphs.class_tree import ClassTree
+from fedgeom.protocols.evaluation import Counts, Tally
 from tests.evaluation.counting import counts, figures, tally
 
 
@@ -88,3 +89,67 @@ def test_the_tree_error_is_that_of_the_confusion_matrix():
     assert found.tree_error(deeper) == (15 / 19, 3.0)
     with pytest.raises(InputError, match="'no' is no class of the tree"):
         found.tree_error(ClassTree.read({"yes": "all", "maybe": "all"}))
+
+
+def verdict_of(own, alone, **pooled):
+    """Return the verdict on counts of right rows out of 400, 240 of them of the first class."""
+
+    def of(first, second):
+        return tally([[first, 240 - first, 0], [160 - second, second, 0], [0, 0, 0]])
+
+    models = {"own": of(*own), "joint": Tally.blank(2), "local": of(*alone)}
+    made = evaluate(Counts(3, np.array([700, 500, 0]), models), ["no", "yes"])
+    for name, right in pooled.items():
+        made = with_score(made, name, of(*right))
+    return made
+
+
+@pytest.mark.parametrize(
+    ("own", "alone", "pooled", "said", "beats"),
+    [
+        ((220, 140), (170, 100), (222, 140), ["better than always naming the majority class (0.600)"], True),
+        ((220, 140), (170, 100), (222, 140), ["better than each site alone (0.675) and as good as pooled"], True),
+        ((170, 100), (220, 140), (238, 158), ["worse than each site alone (0.900)", "try a personal model"], True),
+        (
+            (220, 140),
+            (220, 138),
+            (238, 158),
+            ["not clearly better than each site alone", "worse than pooled"],
+            True,
+        ),
+        ((190, 40), (170, 100), (222, 140), ["no better than always naming the majority", "Do not use it"], False),
+        ((100, 60), (170, 100), (222, 140), ["worse than always naming the majority", "Do not use it"], False),
+        (
+            (95, 150),
+            (170, 100),
+            (222, 140),
+            ["no better than", "It tells classes apart better than chance"],
+            False,
+        ),
+        ((240, 0), (170, 100), (222, 140), ["no better than", "Do not use it"], False),
+    ],
+)
+def test_the_verdict_follows_from_the_intervals(own, alone, pooled, said, beats):
+    found = verdict_of(own, alone, pooled=pooled)
+    assert found.verdict.startswith("On 400 test rows the federated model has accuracy 0.")
+    for one in said:
+        assert one in found.verdict
+    assert found.beats_majority is beats
+    assert found.verdict in repr(found)
+
+
+def test_few_rows_and_classes_that_are_never_found_are_told():
+    assert "So few test rows leave much open" in perfect(20).verdict
+    lost = Tally(190, np.array([[100, 0, 0, 0], [0, 90, 0, 0], [10, 0, 0, 0], [0, 0, 0, 0]]), None)
+    models = {"own": lost, "joint": Tally.blank(3), "local": Tally.blank(3)}
+    made = evaluate(Counts(2, np.array([300, 270, 30, 0]), models), ["a", "b", "rare"])
+    assert "It never finds rare (0 of 10)" in made.verdict
+    assert "each site alone" not in made.verdict
+
+
+def perfect(rows):
+    """Return figures of few rows: nearly all are right, and both classes are there."""
+    half = rows // 2
+    own = tally([[half - 1, 1, 0], [1, half - 1, 0], [0, 0, 0]])
+    models = {"own": own, "joint": Tally.blank(2), "local": Tally.blank(2)}
+    return evaluate(Counts(2, np.array([30, 30, 0]), models), ["no", "yes"])

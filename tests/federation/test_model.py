@@ -18,7 +18,7 @@ from sklearn.metrics import get_scorer
 from sklearn.utils.validation import check_is_fitted
 
 from fedgeom.errors import InputError
-from fedgeom.federation.model import FORMAT, Model, from_bytes, name_columns, to_bytes
+from fedgeom.federation.model import Model, from_bytes, name_columns, to_bytes
 from tests.tiers import examples
 
 
@@ -183,7 +183,7 @@ def header(content: object) -> bytes:
         header({"__metadata__": {}}),
         header({"__metadata__": {"fedgeom": "no json"}}),
         header({"__metadata__": {"fedgeom": "[]"}}),
-        header({"__metadata__": {"fedgeom": f'["{FORMAT}", "line", 3]'}}),
+        header({"__metadata__": {"fedgeom": '["fedgeom-model/1", "line", 3]'}}),
         b"\xff" * 100,
     ],
 )
@@ -193,7 +193,7 @@ def test_what_is_no_model_file_is_refused_in_words(data: bytes) -> None:
 
 
 def test_a_file_of_a_later_format_is_named() -> None:
-    with pytest.raises(InputError, match=r"has format 'fedgeom-model/99'; this version reads 'fedgeom-model/1'"):
+    with pytest.raises(InputError, match=r"has format 'fedgeom-model/99'; this version reads 'fedgeom-model/2'"):
         from_bytes(header({"__metadata__": {"fedgeom": '["fedgeom-model/99", "line", {}]'}}))
 
 

@@ -19,7 +19,8 @@ Part = tuple[np.ndarray, np.ndarray]
 def digits(n_sites: int, share: float, how: str = "iid", seed: int = 0) -> tuple[list[Part], list[np.ndarray]]:
     """Return sites with hidden labels, and the hidden truth (-1 where a label is shown)."""
     bunch, rng = load_digits(), np.random.default_rng(seed)
-    parts = split(bunch.data, bunch.target, n_sites, how, seed, alpha=0.3)  # type: ignore[arg-type]
+    alpha = 0.3 if how == "dirichlet" else None
+    parts = split(bunch.data, bunch.target, n_sites, how, seed, alpha=alpha)  # type: ignore[arg-type]
     sites, hidden = [], []
     for part in parts:
         shown = rng.random(len(part)) < share

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
+import pytest
 from msgspec.structs import replace
 
 from fedgeom.evaluation.evaluation import SiteFigures
 from fedgeom.report.outcomes import MOST_CONFUSED, outcomes
+from fedgeom.report.page import page_of
+from fedgeom.report.run_folder import read_run
 from tests.evaluation.counting import figures
+from tests.report.folders import folder_of
 
 
 def test_figures_stand_beside_the_floor_with_their_intervals():
@@ -48,3 +54,27 @@ def test_two_hundred_sites_are_told_by_how_they_spread():
 
 def test_without_a_test_it_is_said_how_to_have_one():
     assert "holdout = 0.25" in outcomes(None)
+
+
+@pytest.mark.parametrize(
+    ("state", "holdout", "said"),
+    [
+        ("running", 0.25, "The run goes on"),
+        ("failed", 0.25, "did not come to its end"),
+        ("finished", None, "no rows were kept aside"),
+        ("finished", {"share": 0.25}, "rows were kept aside but not tested on"),
+    ],
+)
+def test_what_is_said_of_an_untested_model_is_true_for_its_state(tmp_path, state, holdout, said):
+    run = dataclasses.replace(read_run(folder_of(tmp_path)), evaluation=None)
+    config = {**run.config, "parameters": {"holdout": holdout}}
+    run = dataclasses.replace(run, status={**run.status, "state": state}, config=config)
+    assert said in page_of(run).partition("<nav")[0]
+    assert said in page_of(run).partition('id="result"')[2]
+
+
+def test_the_verdict_stands_at_the_head_and_a_useless_model_is_marked(tmp_path):
+    run = dataclasses.replace(read_run(folder_of(tmp_path)), evaluation=figures())
+    head = page_of(run).partition("<nav")[0]
+    assert "no better than always naming the majority class (0.600)" in head
+    assert 'class="verdict doubt"' in head

@@ -106,6 +106,7 @@ def predict(
     import numpy as np
 
     from fedgeom.cli.screen import complain
+    from fedgeom.data.labels import in_words
     from fedgeom.data.predictions import Predictions, as_text, check_target, write_predictions
     from fedgeom.data.readers import row_names
     from fedgeom.errors import InputError
@@ -139,7 +140,8 @@ def predict(
         write_predictions(out, file, made, table.columns)
         complain(f"{len(found):,} rows: {out}, {_what_is_in(out, made)}", style="green")
     if table.y is not None and site is not None:
-        complain(f"{np.mean(found == table.y):.3f} of {len(table.y)} rows agree with {label!r}", style="green")
+        share = np.mean(in_words(found).astype(str) == table.y.astype(str))
+        complain(f"{share:.3f} of {len(table.y)} rows agree with {label!r}", style="green")
 
 
 def _what_is_in(out: Path, made: Predictions) -> str:
@@ -256,7 +258,7 @@ def _prepared(model: Any, table: Any, file: Path) -> tuple[Any, Any]:
     if model.preparation is None:
         return model, table
     try:
-        return model.bare(), replace(table, X=model.preparation.rows(table))
+        return model.bare().with_labels(model.label_type), replace(table, X=model.preparation.rows(table))
     except InputError as error:
         raise InputError(f"{file}: {error}") from error
 

@@ -106,10 +106,6 @@ def run(
             )
         screen.print()
         show(finished, screen)
-        if not finished.evaluation:
-            said = f"holdout = 0.25 in {federation} keeps a quarter of each site's rows aside for that."
-            screen.print()
-            tell(screen, Cell(f"How well the model does was not tested: {said}", "dim"))
         said = f"open {folder / PAGE} in a browser; new rows: fedgeom predict {folder} FILE"
         screen.print()
         tell(screen, Cell(f"Next: {said}", "dim"))

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from fedgeom.arrays import Floats
 from fedgeom.data.cells import NOTHING_SAID, ReadOptions
 from fedgeom.data.columns import check_distinct, index_of
+from fedgeom.data.labels import as_given, in_words, label_type
 from fedgeom.data.rows import dense
 from fedgeom.data.tables import (
     EMPTY,
@@ -178,7 +179,7 @@ def _numbers(source: Any, wanted: list[str], label: str | None, also: Sequence[s
             top += batch.num_rows
     frame = source.read(beside, use_pandas_metadata=True).to_pandas()
     along = {name: labels_of_series(frame[name]) for name in (label, *also) if name is not None}
-    y = None if label is None else along[label]
+    y = None if label is None else _typed(along[label], frame[label])
     return Table(X, y, tuple(wanted), index=index_of(frame), also={name: along[name] for name in also})
 
 
@@ -207,7 +208,8 @@ def frame_table(
         also=also,
         reading=reading,
     )
-    return replace(found, index=index_of(frame))
+    y = found.y if found.y is None or label is None else _typed(found.y, frame.iloc[:, places[label]])
+    return replace(found, y=y, index=index_of(frame))
 
 
 def cells_of_series(series: Any) -> Any:
@@ -227,6 +229,11 @@ def labels_of_series(series: Any) -> npt.NDArray[np.str_]:
     if series.dtype == object and not all(isinstance(word, str) for word in known):
         return as_labels(cells_of_series(series))  # 1, 1.0 and True are one word to pandas
     return np.asarray(as_labels([*known, None])[codes])  # code -1 stands for a missing one: the last
+
+
+def _typed(words: npt.NDArray[Any], series: Any) -> npt.NDArray[Any]:
+    """Return the labels of a pandas column as it has them: whole numbers, numbers, true and false, or text."""
+    return in_words(as_given(words, label_type(series.dropna().drop_duplicates().astype(object).tolist())))
 
 
 Read = Callable[[Columns | None, Sequence[str]], Table]
@@ -338,7 +345,7 @@ def anndata_table(
     check_distinct(names, where)
     return Table(
         X if is_sparse(X) else np.asarray(X),
-        None if label is None else labels_of_series(cells.obs[label]),
+        None if label is None else _typed(labels_of_series(cells.obs[label]), cells.obs[label]),
         names,
         index=index_of(cells),
         also={name: labels_of_series(cells.obs[name]) for name in also},

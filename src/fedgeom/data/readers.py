@@ -33,6 +33,7 @@ from fedgeom.data.cells import (
 from fedgeom.data.columns import check_distinct
 from fedgeom.data.csv import header_of_text, read_csv, read_tsv
 from fedgeom.data.frames import header_of_parquet, header_of_xlsx, read_h5ad, read_parquet, read_xlsx, with_text
+from fedgeom.data.labels import as_given, in_words, label_type, type_of_words
 from fedgeom.data.rows import as_rows, dense, flat_rows
 from fedgeom.data.sites import SiteData
 from fedgeom.data.tables import Columns, Table, as_labels, is_sparse, listed, need
@@ -40,6 +41,8 @@ from fedgeom.errors import InputError
 from fedgeom.registry import Registry, did_you_mean
 from fedgeom.storage import check_archive
 
+TYPED = (".parquet", ".h5ad", ".npz")
+"""Files that say of what type labels are; in others, labels that are all whole numbers are taken for such."""
 BROKEN = (zipfile.BadZipFile, zlib.error)
 """What reading a damaged archive raises, beside errors of files and values."""
 
@@ -77,7 +80,7 @@ def read_npz(file: Path, label: str | None, columns: Columns | None, *, also: Se
             raise InputError(
                 f"{file}: {one!r} has shape {values.shape}; wanted one value for each of {len(X)} rows"
             )
-    y = None if label is None else as_labels(along[label])
+    y = None if label is None else in_words(as_given(as_labels(along[label]), label_type(along[label])))
     return Table(flat_rows(X), y, also={one: as_labels(along[one]) for one in also})
 
 
@@ -501,7 +504,9 @@ def _numbers(
         )
     y = None if found.y is None else np.asarray(found.y)
     if y is not None and y.dtype.kind != "U":
-        y = as_labels(y)
+        y = in_words(as_given(as_labels(y), label_type(y)))
+    elif y is not None and ending not in TYPED:
+        y = as_given(y, type_of_words(np.unique(y).tolist()))
     return replace(found, X=as_rows(X, str(file)), y=y, columns=tuple(map(str, found.columns)))
 
 

@@ -355,10 +355,12 @@ class SiteData(FromTables):
 
     def relabel(self, names: Mapping[Any, Any]) -> SiteData:
         """Return the site with labels written in other words; every label present needs a new name."""
-        unknown = [label for label in self.classes.tolist() if label not in names]
+        known = {str(label): name for label, name in names.items()} | dict(names)  # 0 may be written as "0"
+        new = {label: known.get(label, known.get(str(label), label)) for label in self.classes.tolist()}
+        unknown = [label for label in new if label not in known and str(label) not in known]
         if unknown:
             raise InputError(f"site {self.name!r}: no new name for the labels {unknown}")
-        y = np.array([names[label] for label in self.y.tolist()])
+        y = np.array([new[label] if label in new else known[label] for label in self.y.tolist()])
         return replace(self, y=y)
 
     def class_counts(self) -> dict[str, int]:

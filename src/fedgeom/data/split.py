@@ -15,6 +15,9 @@ from fedgeom.data.rows import as_rows
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
 
+MOST_DRAWS = 200
+"""How often Dirichlet shares are drawn until every site has enough rows."""
+
 
 def split(
     X: npt.ArrayLike,
@@ -24,7 +27,8 @@ def split(
     seed: int = 0,
     *,
     by: npt.ArrayLike | None = None,
-    alpha: float = 0.5,
+    alpha: float | None = None,
+    min_rows: int = 1,
     names: Sequence[str] | None = None,
     extra: Mapping[str, npt.ArrayLike] | None = None,
 ) -> list[SiteData]:
@@ -40,13 +44,16 @@ def split(
         How many sites. None: 3, or as many as ``by`` has values.
     how: "iid", "dirichlet", "by" or None; None if not given
         "iid", the default: a shuffled deal, each class spread evenly. "dirichlet": each class is divided by
-        Dirichlet(``alpha``) shares. "by": one site for each value of ``by``, which alone says this.
+        Dirichlet(``alpha``) shares; ``alpha`` alone says this. "by": one site for each value of ``by``, which alone
+        says this.
     seed: a whole number; 0 if not given
         Draws who gets which rows.
     by: one value for each row, or None; None if not given
         The row's hospital, donor, writer.
-    alpha: a number above 0; 0.5 if not given
-        The smaller, the more the sites differ.
+    alpha: a number above 0 or None; None if not given
+        The smaller, the more the sites differ. None: 0.5 where ``how`` is "dirichlet".
+    min_rows: a whole number; 1 if not given
+        How many rows each site has at least: Dirichlet shares are drawn again until it is so.
     names: a list of texts or None; None if not given
         The sites' names, in order.
     extra: arrays by name, or None; None if not given
@@ -66,6 +73,11 @@ def split(
     rows = table.shape[0]
     if len(labels) != rows:
         raise InputError(f"{rows} rows but {len(labels)} labels were given")
+    if alpha is not None and (how in ("iid", "by") or by is not None):
+        other = "`by`" if how is None else f"how={how!r}"
+        raise InputError(
+            f'alpha={alpha} and {other} were given; alpha is of how="dirichlet": leave one of them away'
+        )
     if how == "by" or by is not None:
         owner, default_names = _by_value(by, rows, n_sites, how)
     else:
@@ -73,10 +85,18 @@ def split(
         if not 1 <= asked <= rows:
             raise InputError(f"n_sites={asked} given for {rows} rows; wanted 1 … {rows}")
         rng = np.random.default_rng(seed)
-        dealt = how is None or how == "iid"
-        owner = _deal(labels, asked, rng) if dealt else _dirichlet(labels, asked, str(how), alpha, rng)
+        dealt = alpha is None if how is None else how == "iid"
+        shares = 0.5 if alpha is None else alpha
+        named = how or "dirichlet"
+        owner = _deal(labels, asked, rng) if dealt else _dirichlet(labels, asked, named, shares, rng, min_rows)
         width = len(str(asked))
         default_names = [f"site-{i + 1:0{width}d}" for i in range(asked)]
+    least = int(np.bincount(owner, minlength=len(default_names)).min())
+    if least < min_rows:
+        raise InputError(
+            f"a site has {least} rows; min_rows={min_rows} given: take fewer sites, a smaller min_rows, or in a "
+            "Dirichlet split a larger alpha"
+        )
     titles = list(names) if names is not None else default_names
     if len(titles) != len(default_names):
         raise InputError(f"{len(titles)} names were given for {len(default_names)} sites")
@@ -111,25 +131,38 @@ def _by_value(
 
 def _deal(labels: npt.NDArray[Any], n_sites: int, rng: np.random.Generator) -> npt.NDArray[np.intp]:
     """Deal class after class like cards, going on where the last class stopped."""
-    _, coded = np.unique(labels, return_inverse=True)
+    coded = _codes(labels)
     order = np.lexsort((rng.random(len(labels)), coded))
     owner = np.empty(len(labels), np.intp)
     owner[order] = np.arange(len(labels)) % n_sites
     return owner
 
 
+def _codes(labels: npt.NDArray[Any]) -> npt.NDArray[np.intp]:
+    """Return the number of each row's class."""
+    try:
+        return np.unique(labels, return_inverse=True)[1]
+    except TypeError:  # numbers among None or text cannot be sorted
+        return np.unique(labels.astype(str), return_inverse=True)[1]
+
+
 def _dirichlet(
-    labels: npt.NDArray[Any], n_sites: int, how: str, alpha: float, rng: np.random.Generator
+    labels: npt.NDArray[Any], n_sites: int, how: str, alpha: float, rng: np.random.Generator, min_rows: int
 ) -> npt.NDArray[np.intp]:
+    """Divide each class by Dirichlet shares, again until every site has enough rows, or it seems in vain."""
     if how != "dirichlet":
         raise InputError(f'how={how!r} given; wanted "iid", "dirichlet" or "by"')
     if not alpha > 0:
         raise InputError(f"alpha={alpha} given; wanted a positive concentration")
+    coded = _codes(labels)
     owner = np.empty(len(labels), np.intp)
-    for label in np.unique(labels):
-        members = rng.permutation(np.flatnonzero(labels == label))
-        cuts = np.floor(np.cumsum(rng.dirichlet(np.full(n_sites, alpha))) * len(members)).astype(int)
-        owner[members] = np.searchsorted(cuts[:-1], np.arange(len(members)), side="right")
+    for _ in range(MOST_DRAWS):
+        for code in range(coded.max(initial=-1) + 1):
+            members = rng.permutation(np.flatnonzero(coded == code))
+            cuts = np.floor(np.cumsum(rng.dirichlet(np.full(n_sites, alpha))) * len(members)).astype(int)
+            owner[members] = np.searchsorted(cuts[:-1], np.arange(len(members)), side="right")
+        if np.bincount(owner, minlength=n_sites).min() >= min_rows:
+            break
     return owner
 
 

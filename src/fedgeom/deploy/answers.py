@@ -32,7 +32,7 @@ from fedgeom.federation.method import METHODS
 from fedgeom.federation.record import SiteResult, write_site_result
 from fedgeom.federation.runner import SiteRunner, describe_failure
 from fedgeom.federation.site import SiteIdentity
-from fedgeom.federation.site_models import own_model_file
+from fedgeom.federation.site_models import own_model_file, own_outcome
 from fedgeom.methods.catalogue import method_class, read_model
 from fedgeom.storage import make_private_folder, write_file, write_json, write_text
 
@@ -48,15 +48,22 @@ class NotAdmittedError(ProtocolError):
     """The site's policy does not let this run begin."""
 
 
-def answer(folder: SiteFolder, request: bytes, carried: bytes | None) -> tuple[bytes, bytes]:
-    """Answer one request for the site in a folder; write memory and ledger before the answer leaves."""
+def answer(
+    folder: SiteFolder, request: bytes, carried: bytes | None, *, carries: bool = True
+) -> tuple[bytes, bytes]:
+    """Answer one request for the site in a folder; write memory and ledger before the answer leaves.
+
+    Also return the memory, sealed, for an engine that ``carries`` one and brings it back as ``carried``.
+    """
     journal = Journal(folder.path)
     folder.choose_device()
     with journal.exclusive():
-        return _answer(folder, journal, request, carried)
+        return _answer(folder, journal, request, carried, carries)
 
 
-def _answer(folder: SiteFolder, journal: Journal, request: bytes, carried: bytes | None) -> tuple[bytes, bytes]:
+def _answer(
+    folder: SiteFolder, journal: Journal, request: bytes, carried: bytes | None, carries: bool
+) -> tuple[bytes, bytes]:
     config = folder.config()
     policy = config.policy
     try:
@@ -116,7 +123,8 @@ def _answer(folder: SiteFolder, journal: Journal, request: bytes, carried: bytes
         note = keep_result(folder, runner, frame.run, memory)
         if note:
             journal.enter(enter("none", 0, 0, note=note))
-    return reply, sealed(newest, frame.run, folder.identity()) if folder.identity_file.is_file() else b""
+    carries &= folder.identity_file.is_file()
+    return reply, sealed(newest, frame.run, folder.identity()) if carries else b""
 
 
 def _identity(folder: SiteFolder) -> SiteIdentity:
@@ -197,7 +205,7 @@ def keep_result(folder: SiteFolder, runner: SiteRunner, run: bytes, memory: byte
     target = folder.path / "results" / run.hex()[:16]
     try:
         site = runner.restore(run, memory or None)
-        result = SiteResult(site.name, site.outcome(), own_model_file(site))
+        result = SiteResult(site.name, own_outcome(site), own_model_file(site))
         if not result.found and not result.model:
             return ""
         for inner in (folder.path / "results", target, target / "sites"):
@@ -207,7 +215,7 @@ def keep_result(folder: SiteFolder, runner: SiteRunner, run: bytes, memory: byte
             write_file(target / "model.safetensors", result.model, private=True)
         counts = own_counts(result.found)
         if counts is not None:  # its own figures: what leaves are counts inside a sum
-            titles = class_titles(read_model(result.model), {site.name: result.found})
+            titles = class_titles(read_model(result.model).bare(), {site.name: result.found})
             write_json(target / FILE, evaluate(counts, titles), private=True)
         (target / "error.txt").unlink(missing_ok=True)
         return ""

@@ -25,7 +25,7 @@ from fedgeom.federation.policy import Policy
 from fedgeom.federation.preparation import fit_plain
 from fedgeom.methods.label_names import look_at_names
 from fedgeom.methods.ridge.features import Fourier
-from fedgeom.methods.ridge.settings import RidgeSettings
+from fedgeom.methods.ridge.settings import FOLDS, RidgeSettings
 from fedgeom.preparation.pca import PCA
 
 WIDEST = RidgeSettings.max_features - Fourier.n_components
@@ -68,18 +68,23 @@ def for_shared_names(
 
 
 def with_few_features(found: SuitableMethod, policy: Policy, rows: int, columns: int) -> SuitableMethod:
-    """Return the choice with fewer Fourier features, or none, where a policy wants more rows for each feature."""
+    """Return the choice with fewer Fourier features, or none, where a policy wants more rows for each feature.
+
+    Rows that are too few for the columns alone, when they are dealt to folds, are not dealt.
+    """
     least = policy.min_rows_per_feature
-    if "features" not in found.settings or rows >= least * (columns + Fourier.n_components):
+    folds = FOLDS if found.settings.get("alpha") == "folds" else 1  # each is a sum of its own
+    dealt = rows / folds
+    if "features" not in found.settings or dealt >= least * (columns + Fourier.n_components):
         return found
-    room = int(rows / least) - columns
-    features: Any = "linear"
+    room = int(dealt / least) - columns
+    settings = found.settings | {"features": "linear"}
     if room >= FEWEST_FOURIER:
-        features = ["linear", {"name": "fourier", "n_components": room // 10 * 10}]
+        settings["features"] = ["linear", {"name": "fourier", "n_components": room // 10 * 10}]
+    elif room < 0:
+        settings.pop("alpha", None)
     why = f"{rows:,} rows allow few features (min_rows_per_feature = {least:g} in the policy)"
-    return SuitableMethod(
-        found.method, found.settings | {"features": features}, "; ".join(filter(None, (found.reason, why)))
-    )
+    return SuitableMethod(found.method, settings, "; ".join(filter(None, (found.reason, why))))
 
 
 def _learnt_rows(federation: FederationFile, sites: Sequence[SiteData]) -> int:

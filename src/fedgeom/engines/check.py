@@ -10,6 +10,7 @@ from typing import Any
 from fedgeom.data.alignment import align, compare_raw, compare_tables
 from fedgeom.data.doubts import doubts, log_counts_doubts
 from fedgeom.data.kinds import Kind, kinds_of
+from fedgeom.data.labels import LabelType, in_words, label_type
 from fedgeom.data.rows import dense_bytes, free_memory
 from fedgeom.data.sites import SiteData
 from fedgeom.data.tables import listed
@@ -172,6 +173,8 @@ class CheckedSites:
     """With their columns in one order, as a run needs them."""
     kinds: tuple[Kind, ...] = ()
     """The kinds of their columns, where these have names."""
+    labels: LabelType = "text"
+    """Of what type predictions are to be: that of the sites' labels."""
     raw: bool = False
     """Whether their rows are yet to be prepared: then the sites agree on columns themselves."""
 
@@ -189,9 +192,15 @@ def check_aligned(
     Without a method only what every method needs is looked at.
     """
     given = _site_list(sites)
+    labels, mixed = joint_label_type(given)
+    if method is None or not getattr(method, "shared", True):  # sites with words of their own need no common type
+        mixed = []
+    given = [_in_words(site) for site in given]
     if method is not None and method.preparing:
-        return CheckedSites(check_raw(method, given, policy, seed=seed), given, raw=True)
+        report = check_raw(method, given, policy, seed=seed)
+        return CheckedSites(replace(report, findings=(*report.findings, *mixed)), given, raw=True, labels=labels)
     data, findings = align(given)
+    findings += mixed
     facts = {site.name: TableFacts.of(site) for site in data}
     for site in data:
         findings += inspect_table(site, facts[site.name])
@@ -201,7 +210,7 @@ def check_aligned(
     if fits:
         findings += [*compare_tables(data, facts), *doubts(data)]
     if method is None:
-        return CheckedSites(Report.of("", counted, [*findings, *_table_findings(data)]), data)
+        return CheckedSites(Report.of("", counted, [*findings, *_table_findings(data)]), data, labels=labels)
     findings += _cohort_findings(method, data, rules)
     findings += _site_findings(method, data, policy, seed)
     whole = not _stops(findings)
@@ -209,7 +218,7 @@ def check_aligned(
         findings += _joint_findings(method, data, rules, seed, whole=whole)
     named = any(site.columns for site in data)
     kinds = kinds_of([facts[site.name] for site in data if len(site)]) if fits and named else ()
-    return CheckedSites(Report.of(method.name, counted, _without_echoes(findings)), data, kinds)
+    return CheckedSites(Report.of(method.name, counted, _without_echoes(findings)), data, kinds, labels=labels)
 
 
 def check_raw(method: Method, data: list[SiteData], policy: Policy | None, *, seed: int) -> Report:
@@ -328,6 +337,30 @@ def _site_list(sites: Sequence[Any]) -> list[SiteData]:
         twice = sorted({name for name in names if names.count(name) > 1})
         raise InputError(f"site names must differ; given more than once: {', '.join(twice)}")
     return data
+
+
+def joint_label_type(sites: Sequence[SiteData]) -> tuple[LabelType, list[Finding]]:
+    """Return of what type all sites' labels are; where they differ, text, and what to say of it.
+
+    Whole numbers and numbers like 2.0 are the same words: whole numbers.
+    """
+    found = {site.name: label_type(site.y) for site in sites if site.has_label.any()}
+    types = set(found.values())
+    if types == {"integer", "float"}:
+        return "integer", []
+    if len(types) < 2:
+        return next(iter(types), "text"), []
+    by_type = {one: [name for name, its in found.items() if its == one] for one in sorted(types)}
+    said = "; ".join(f"{one} at {listed(names, 3)}" for one, names in by_type.items())
+    what = f"labels are of different types: {said}. They are compared as text, and predictions are text"
+    remedy = "give all sites labels of one type, as 1 and 'yes' cannot mean the same"
+    return "text", [Finding(level="warning", what=what, remedy=remedy, topic="labels")]
+
+
+def _in_words(site: SiteData) -> SiteData:
+    """Return a site whose labels, as text, are their words: 2.0 is the word 2."""
+    words = in_words(site.y)
+    return site if words is site.y else replace(site, y=words)
 
 
 def _cohort_findings(method: Method, data: Sequence[SiteData], policy: Policy) -> list[Finding]:

@@ -20,7 +20,7 @@ from fedgeom.federation.policy import Approvals, ApproveAny, Policy
 from fedgeom.federation.record import SiteResult
 from fedgeom.federation.runner import SiteRunner
 from fedgeom.federation.site import SiteIdentity
-from fedgeom.federation.site_models import own_model_file
+from fedgeom.federation.site_models import own_model_file, own_outcome
 
 Interfere = Callable[[str, bytes], str | None]
 """From a site's name and the question's bytes to a reason to lose the site, or None."""
@@ -125,5 +125,5 @@ class EmbeddedEngine:
             if self.memories.get(name):
                 site = runner.restore(run, self.memories[name])
                 file = own_model_file(site) if models else b""
-                found[name] = SiteResult(name, site.outcome(), file)
+                found[name] = SiteResult(name, own_outcome(site), file)
         return found

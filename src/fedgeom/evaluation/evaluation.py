@@ -18,6 +18,7 @@ from fedgeom.evaluation.metrics import Figure, row_worth
 from fedgeom.federation.holdout import Parts
 from fedgeom.federation.ledger import as_frame
 from fedgeom.federation.method import Method
+from fedgeom.federation.results import UNTESTED
 from fedgeom.geometry.graphs.class_tree import ClassTree, tree_error
 from fedgeom.protocols.evaluation import Counts, Tally, class_numbers, numbered, tally, train_baseline
 
@@ -34,6 +35,12 @@ TITLES = {
     "matched": "pooled rows, names as matched",
 }
 """What is scored, as people read it, in the order of the table."""
+WIDE = 0.2
+"""An interval as wide as this leaves much open."""
+ALIKE = 0.02
+"""Figures that differ by no more, and not clearly, are called as good as each other."""
+NEVER_FOUND = 5
+"""A class with so many test rows of which none is called by its name is told."""
 COLUMNS = {"accuracy": "accuracy", "balanced_accuracy": "balanced accuracy", "macro_f1": "macro-F1", "auc": "AUC"}
 
 
@@ -111,6 +118,26 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     def __contains__(self, model: object) -> bool:
         return any(one.model == model for one in self.scores)
 
+    @property
+    def beats_majority(self) -> bool:
+        """Whether the federated models are clearly right more often than the commonest class, always, would be."""
+        own = self["own"].accuracy if "own" in self else None
+        floor = self["majority"].accuracy if "majority" in self else None
+        return own is not None and floor is not None and _clearly_above(own, floor)
+
+    @property
+    def verdict(self) -> str:
+        """Say in two sentences whether the model is worth using, and what to do otherwise, from the intervals.
+
+        One figure is clearly above another where each lies outside the other's interval: both are of the same rows.
+        """
+        own = self["own"].accuracy if "own" in self else None
+        if own is None:
+            return UNTESTED
+        grouped = f" of {self.groups:,} groups" if self.groups else ""
+        begin = f"On {self.rows:,} test rows{grouped} the federated model has accuracy {own}"
+        return f"{begin}: {_listed(_beside(self, own))}. {_advice(self, own)}".rstrip()
+
     def tree_error(self, tree: Mapping[str, Any] | ClassTree) -> tuple[float, float]:
         """Return the mean tree distance between true class and the federated models' answer, and that of mistakes.
 
@@ -152,15 +179,91 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
 
     def __repr__(self) -> str:
         parts = [f"{TITLES[one.model]} {one.accuracy}" for one in self.scores if one.accuracy is not None]
-        return f"<Evaluation on {self.rows:,} rows of {self.sites} sites: accuracy of {'; '.join(parts) or 'nothing'}>"
+        told = f"accuracy of {'; '.join(parts) or 'nothing'}. {self.verdict}"
+        return f"<Evaluation on {self.rows:,} rows of {self.sites} sites: {told}>"
 
     def _repr_html_(self) -> str:
         head, rows = score_rows(self)
         cells = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
         titles = "".join(f"<th>{escape(name)}</th>" for name in head)
         return (
+            f"<p>{escape(self.verdict)}</p>"
             f"<b>Evaluation</b> on {self.rows:,} rows of {self.sites} sites<table><tr>{titles}</tr>{cells}</table>"
         )
+
+
+def _clearly_above(one: Figure, other: Figure) -> bool:
+    return one.low > other.value and one.value > other.high
+
+
+def _beside(evaluation: Evaluation, own: Figure) -> list[str]:
+    """Say how the federated models stand beside each rival that was scored."""
+    said = []
+    for model, rival in (
+        ("majority", "always naming the majority class"),
+        ("local", "each site alone"),
+        ("pooled", "pooled rows"),
+        ("matched", "pooled rows with names as matched"),
+    ):
+        other = evaluation[model].accuracy if model in evaluation else None
+        if other is None:
+            continue
+        if _clearly_above(own, other):
+            how = "better than"
+        elif _clearly_above(other, own):
+            how = "worse than"
+        elif model == "majority":
+            how = "no better than"
+        elif model == "local":
+            how = "not clearly better than"
+        else:
+            how = "as good as" if own.value >= other.value - ALIKE else "not clearly worse than"
+        said.append(f"{how} {rival} ({other.value:.3f})")
+    return said
+
+
+def _advice(evaluation: Evaluation, own: Figure) -> str:
+    """Say what to do, by the gravest of what the figures show; nothing where all is well."""
+    others = {model: evaluation[model].accuracy for model in ("local", "pooled") if model in evaluation}
+    lost = [
+        f"{one.name} (0 of {one.tested})"
+        for one in evaluation.by_class
+        if one.recall == 0 and one.tested >= NEVER_FOUND
+    ]
+    never = f"It never finds {_listed(lost[:4])}: look at the figures of each class." if lost else ""
+    if "majority" in evaluation and not evaluation.beats_majority:
+        chance = evaluation["majority"].balanced_accuracy
+        balanced = evaluation["own"].balanced_accuracy
+        if chance is not None and balanced is not None and _clearly_above(balanced, chance):
+            return (
+                f"It tells classes apart better than chance (balanced accuracy {balanced} against {chance.value:.3f}), "
+                f"at the price of the commonest class: judge it by balanced accuracy. {never}"
+            ).rstrip()
+        return (
+            "Do not use it as it is: nothing that it has learnt can be seen here. More rows or sites, other columns or "
+            "another method (fedgeom compare) may help."
+        )
+    alone = others.get("local")
+    if alone is not None and _clearly_above(alone, own):
+        return (
+            "Sites do better with their own rows alone: try a personal model or another method (fedgeom compare)."
+        )
+    if never:
+        return never
+    if own.high - own.low > WIDE:
+        return (
+            "So few test rows leave much open: keep more aside, or let fedgeom compare --seeds 5 split them anew."
+        )
+    pooled = others.get("pooled")
+    if pooled is not None and _clearly_above(pooled, own):
+        return "Rows in one place would tell more: another method may lose less (fedgeom compare)."
+    if alone is not None and not _clearly_above(own, alone):
+        return "The federation pays off for sites that lack classes or rows, and for newcomers."
+    return ""
+
+
+def _listed(words: Sequence[str]) -> str:
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
 def evaluate(

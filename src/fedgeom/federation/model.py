@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
@@ -14,18 +15,27 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from fedgeom.arrays import Floats
 from fedgeom.data.columns import check_distinct
 from fedgeom.data.kinds import Kind, read_kinds, write_kinds
+from fedgeom.data.labels import LABEL_TYPES, LabelType, as_given, in_words, type_of_words
 from fedgeom.errors import InputError
+from fedgeom.federation.ledger import as_frame
 from fedgeom.federation.novelty import PREFIX, KnownRows, RowNovelty
 from fedgeom.federation.preparation import FACT, Preparation
 from fedgeom.storage import write_file
 
-FORMAT = "fedgeom-model/1"
+FORMAT = "fedgeom-model/2"
+UNSEALED = "fedgeom-model/1"
+"""The format of earlier releases, whose files have no checksum; they are read all the same."""
+BLANK = "0" * 64
+"""Stands in the place of the checksum while it is computed: the SHA-256 of the whole file, with this in its place."""
 COLUMN_NAMES = "column_names"
 """The fact of a model file that names the columns, where they are known."""
 COLUMN_KINDS = "column_kinds"
 """The fact that says of what kind their numbers are: a letter for each column."""
+LABELS = "label_type"
+"""The fact that says of what type answers are; also in what a site has after a run (`Run.local`)."""
 TAKE_ROWS = ("predict", "predict_proba", "decision_function", "scores", "to_disc", "density_scores")
 """What a model may have that takes rows: each puts the columns of a table with names into the model's order."""
 
@@ -51,6 +61,8 @@ class Model(RowNovelty, ABC):
     """The names of the columns, where they are known (`with_columns`); empty otherwise."""
     preparation: Preparation | None = None
     """What takes raw rows to those that the model learnt from; None: it takes rows as they are."""
+    label_type: LabelType = "text"
+    """Of what type `predict` answers: "integer", "float" or "bool" where all sites' labels were, otherwise "text"."""
     column_kinds: tuple[Kind, ...] = ()
     """Of what kind the numbers of each column were: "flag" (0 or 1), "whole" or "number"; empty where nobody looked."""
 
@@ -66,13 +78,28 @@ class Model(RowNovelty, ABC):
         """Return the model with what takes raw rows to those that it learnt from; without any, as it is."""
         if preparation is None:
             return self
-        return self.bare().with_columns(preparation.raw.names)._having("preparation", preparation)
+        made = self.bare().with_columns(preparation.raw.names)._having("preparation", preparation)
+        return made.with_labels(self.label_type)
 
     def bare(self) -> Self:
-        """Return the model without its preparation: it takes rows that are prepared already."""
-        if self.preparation is None and not self.column_names:
+        """Return the model without its preparation: it takes rows that are prepared already, and answers in words."""
+        if self.preparation is None and not self.column_names and self.label_type == "text":
             return self
-        return self._having("preparation", None)._having("column_names", ())._having("column_kinds", ())
+        made = self._having("preparation", None)._having("column_names", ())._having("column_kinds", ())
+        return made._having("label_type", "text")
+
+    def with_labels(self, named: LabelType | None) -> Self:
+        """Return the model with the type of its answers; None: whole numbers, or true and false, if all look so.
+
+        A model that has no words, but numbers of classes, or words that are of no such type, stays as it is.
+        """
+        found = getattr(self, "names", None) or getattr(self, "classes", None)
+        words = [] if isinstance(found, int) else [word for word in found or () if isinstance(word, str)]
+        wanted = type_of_words(words) if named is None else named
+        if wanted not in LABEL_TYPES:
+            raise InputError(f"label type {wanted!r} given; wanted one of {', '.join(LABEL_TYPES)}")
+        fits = bool(words) and as_given(words, wanted).dtype.kind != "U"
+        return self._having("label_type", wanted if fits else "text")
 
     def with_columns(self, names: Sequence[str], kinds: Sequence[Kind] = ()) -> Self:
         """Return the model with names for its columns, and the kinds of their numbers; without names, as it is."""
@@ -137,7 +164,64 @@ class Model(RowNovelty, ABC):
         found = getattr(self, "names", None) or getattr(self, "classes", None)
         if not found:
             raise AttributeError(f"{type(self).__name__} does not say which classes it knows")
-        return np.arange(found) if isinstance(found, int) else np.array(found)
+        return np.arange(found) if isinstance(found, int) else as_given(np.array(found), self.label_type)
+
+    def linear_scores(self) -> tuple[Floats, Floats] | None:
+        """Return weights (columns, classes) and intercepts (classes,) of the logarithms of probabilities.
+
+        Up to a number that is the same for all classes. None: the model is not linear in the columns that it takes.
+        """
+        return None
+
+    def _linear(self) -> tuple[tuple[str, ...], Floats, Floats]:
+        """Return the names of columns, and the log odds' weights (rows of `coef_`) and intercepts."""
+        found = self.linear_scores()
+        if found is None:
+            raise AttributeError(
+                f'this {self.method} model is not linear, so it has no coefficients; Ridge(features="linear"), or '
+                "FedAvg with its logistic learner, gives one that is"
+            )
+        weights, intercepts = found
+        names = self.column_names
+        if self.preparation is not None:
+            columns, weights, intercepts = self.preparation.before(weights, intercepts)
+            names = columns.names or tuple(map(str, range(columns.width)))
+        if len(intercepts) == 2:
+            weights = weights[:, 1:] - weights[:, :1]
+            intercepts = intercepts[1:] - intercepts[:1]
+        else:  # scores are told apart from their mean, as scikit-learn's are
+            weights = weights - weights.mean(axis=1, keepdims=True)
+            intercepts = intercepts - intercepts.mean()
+        return names or tuple(map(str, range(len(weights)))), weights.T, intercepts
+
+    @property
+    def coef_(self) -> Floats:
+        """The weights of the log odds, (1 or classes, columns), per unit of each column, as scikit-learn calls them.
+
+        Of two classes: for the second. Raw rows that are prepared are told in their own units, columns of text as one
+        column for each word; `odds_ratios` has the names. A model that is not linear has none.
+        """
+        return self._linear()[1]
+
+    @property
+    def intercept_(self) -> Floats:
+        """The log odds where all columns are 0, (1 or classes,)."""
+        return self._linear()[2]
+
+    def odds_ratios(self) -> Any:
+        """Return a frame (class, column, coefficient, odds_ratio), or records without pandas, of a linear model.
+
+        The odds ratio is by what the odds of the class are multiplied when the column grows by one unit. Of more than
+        two classes the odds are against the geometric mean of all.
+        """
+        names, weights, _ = self._linear()
+        classes = self.classes_.tolist()[-len(weights) :]
+        rows = [
+            (label, name, value, float(np.exp(value)))
+            for label, own in zip(classes, weights.tolist(), strict=True)
+            for name, value in zip(names, own, strict=True)
+        ]
+        return as_frame(["class", "column", "coefficient", "odds_ratio"], rows)
 
     @property
     def joint_classes(self) -> int:
@@ -146,7 +230,7 @@ class Model(RowNovelty, ABC):
 
     def answer_numbers(self) -> dict[str, int]:
         """Return which joint class each answer stands for; of one that stands for several, none."""
-        return {str(name): at for at, name in enumerate(self.classes_.tolist())}
+        return {str(name): at for at, name in enumerate(self.bare().classes_.tolist())}
 
     def fit(self, X: npt.ArrayLike, y: npt.ArrayLike | None = None) -> Self:
         """Refuse to learn: scikit-learn asks whether a classifier has this; models are learnt by `fedgeom.run`."""
@@ -166,11 +250,13 @@ class Model(RowNovelty, ABC):
     def score(self, X: npt.ArrayLike, y: npt.ArrayLike) -> float:
         """Return the share of rows that `predict` puts into their class y, (rows,)."""
         found = self.predict(X)
-        wanted = np.asarray(y)
+        wanted = in_words(np.asarray(y))
         if found.shape != wanted.shape or not len(found):
             raise InputError(f"{len(found)} rows and labels of shape {wanted.shape} given; wanted a label per row")
-        if (found.dtype.kind in "US") != (wanted.dtype.kind in "US"):  # labels 0, 1 are learnt as "0", "1"
-            found = found.astype(str)
+        if (
+            found.dtype.kind != wanted.dtype.kind
+        ):  # of a model without a type, or labels of another: by their words
+            found = in_words(found).astype(str)
             wanted = wanted.astype(str)
         return float(np.mean(found == wanted))
 
@@ -195,6 +281,8 @@ class Model(RowNovelty, ABC):
         known = {} if self.known is None else self.known.arrays()
         prepared, fact = ({}, {}) if self.preparation is None else self.preparation.stored()
         named = _columns_facts(self.column_names, self.column_kinds)
+        if self.label_type != "text":
+            named[LABELS] = self.label_type
         return to_bytes(self.method, arrays | known | prepared, facts | fact | named)
 
     @classmethod
@@ -223,12 +311,23 @@ class Model(RowNovelty, ABC):
             raise InputError("the names of the file's columns are no texts")
         kinds = read_kinds(facts.get(COLUMN_KINDS, ""))
         own = {name: array for name, array in arrays.items() if not name.startswith((PREFIX, f"{FACT}/"))}
-        rest = {name: fact for name, fact in facts.items() if name not in (COLUMN_NAMES, COLUMN_KINDS, FACT)}
+        rest = {
+            name: fact for name, fact in facts.items() if name not in (COLUMN_NAMES, COLUMN_KINDS, LABELS, FACT)
+        }
         made = cls.from_tensors(own, rest).with_columns(names, kinds)
         if FACT in facts:
             made = made.with_preparation(Preparation.read(arrays, facts[FACT]))
+        made = made.with_labels(facts.get(LABELS, "text"))
         known = KnownRows.read(arrays)
         return made if known is None else made.knowing(known)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _from_pickle, (type(self), self.to_bytes())
+
+    def __copy__(self) -> Self:
+        made = object.__new__(type(self))
+        vars(made).update(vars(self))
+        return made
 
     def save(self, path: str | Path) -> None:
         """Write the model to a safetensors file; read it back with `fedgeom.load_model`."""
@@ -250,12 +349,21 @@ class Model(RowNovelty, ABC):
         return f"<b>{type(self).__name__}</b> {escape(self.summary())}"
 
 
+def _from_pickle(kind: type[Model], data: bytes) -> Model:
+    """Build a model that was pickled or copied: it goes through the bytes of its file, as everywhere."""
+    _, arrays, facts = from_bytes(data)
+    return kind.from_file(arrays, facts)
+
+
 def _by_name(takes_rows: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(takes_rows)
     def ordered(self: Model, X: Any, *more: Any, **options: Any) -> Any:
         if self.preparation is not None:  # the bare model takes what its own methods pass on
-            return takes_rows(self.bare(), self.preparation.rows(X), *more, **options)
-        return takes_rows(self, self.ordered(X), *more, **options)
+            found = takes_rows(self.bare(), self.preparation.rows(X), *more, **options)
+        else:
+            words = self if self.label_type == "text" else self._having("label_type", "text")
+            found = takes_rows(words, self.ordered(X), *more, **options)
+        return as_given(found, self.label_type) if takes_rows.__name__ == "predict" else found
 
     return ordered
 
@@ -264,7 +372,7 @@ def _keeping_names(for_site: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(for_site)
     def kept(self: Model, local: Mapping[str, Any]) -> Any:
         made = for_site(self, local).with_columns(self.column_names, self.column_kinds)
-        return made.with_preparation(self.preparation)
+        return made.with_preparation(self.preparation).with_labels(local.get(LABELS, self.label_type))
 
     return kept
 
@@ -293,13 +401,27 @@ def prepare_file(data: bytes, preparation: Preparation) -> bytes:
 
 
 def to_bytes(method: str, tensors: Tensors, facts: Facts) -> bytes:
-    """Encode a model file's content; the same content always gives the same bytes."""
+    """Encode a model file's content, with its checksum; the same content always gives the same bytes."""
     from safetensors.numpy import save  # 20 ms, and only where models are written
 
     # One entry only: the library writes several in no particular order.
-    note = {"fedgeom": msgspec.json.encode([FORMAT, method, facts], order="sorted").decode()}
+    note = {"fedgeom": msgspec.json.encode([FORMAT, method, facts, BLANK], order="sorted").decode()}
     ordered = {key: np.asarray(tensors[key], order="C") for key in sorted(tensors)}
-    return bytes(save(ordered, metadata=note))
+    data = bytes(save(ordered, metadata=note))
+    at = data.rindex(BLANK.encode(), 0, 8 + int.from_bytes(data[:8], "little"))
+    return b"".join((data[:at], hashlib.sha256(data).hexdigest().encode(), data[at + len(BLANK) :]))
+
+
+def _check_seal(data: bytes, head: int, seal: Any) -> None:
+    """Refuse a file that is not as it was written; ``head`` is where its numbers begin."""
+    text = seal.encode() if isinstance(seal, str) else b""
+    at = data.rfind(text, 0, head) if len(text) == len(BLANK) else -1
+    whole = b"" if at < 0 else b"".join((data[:at], BLANK.encode(), data[at + len(BLANK) :]))
+    if hashlib.sha256(whole).hexdigest() != seal:
+        raise InputError(
+            "the model file is damaged: it is not as it was written (its checksum differs). Copy it again, or take it "
+            "from the folder of the run"
+        )
 
 
 def from_bytes(data: bytes) -> tuple[str, Tensors, Facts]:
@@ -311,9 +433,12 @@ def from_bytes(data: bytes) -> tuple[str, Tensors, Facts]:
         tensors = load(data)
         size = int.from_bytes(data[:8], "little")
         note = msgspec.json.decode(data[8 : 8 + size])["__metadata__"]["fedgeom"]
-        format, method, facts = msgspec.json.decode(note, type=tuple[str, str, dict[str, Any]])
-        if format != FORMAT:
+        format, *content = msgspec.json.decode(note, type=list[Any])
+        if format == FORMAT:
+            _check_seal(data, 8 + size, content.pop())
+        elif format != UNSEALED:
             raise InputError(f"the model file has format {format!r}; this version reads {FORMAT!r}")
+        method, facts = msgspec.convert(content, tuple[str, dict[str, Any]])
         return method, tensors, facts
     except InputError:
         raise

@@ -22,6 +22,7 @@ import numpy.typing as npt
 from fedgeom.arrays import Floats
 from fedgeom.data.columns import in_order, names_of
 from fedgeom.data.kinds import Kind, check_kinds
+from fedgeom.data.labels import in_words
 from fedgeom.errors import InputError
 
 PREFIX = "known/"
@@ -236,5 +237,5 @@ class RowNovelty:
         """Return a class for each row as text, or a word where the row fits none well (see `unknown`)."""
         if word in {str(name) for name in self.classes_}:
             raise InputError(f"the model has a class {word!r}; choose another word for rows that fit none: word=…")
-        named: npt.NDArray[Any] = np.where(self.unknown(X, alpha), word, self.predict(X).astype(str))
+        named: npt.NDArray[Any] = np.where(self.unknown(X, alpha), word, in_words(self.predict(X)).astype(str))
         return named

@@ -24,6 +24,14 @@ LEAVES = "not ready: the site's data do not fit this question; its own log says 
 ABSENT = "it did not come, and was never asked"
 """Why a site of the terms that the engine could not reach has no part in the run."""
 
+UNTESTED = (
+    "Nobody knows how well the model does: no rows were kept aside. With holdout = 0.25 in the federation file, or "
+    "fedgeom.run(…, holdout=0.25), each site keeps a quarter of its rows to test the model on."
+)
+"""The verdict on a model that was not tested."""
+ASIDE_ONLY = "Nobody knows how well the model does: rows were kept aside but not tested on; the warnings say why."
+"""The verdict where the test itself did not take place."""
+
 _REMEDIES = (
     (
         re.escape(ABSENT),
@@ -146,6 +154,11 @@ def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
+def _as_array(labels: Sequence[Any]) -> npt.NDArray[Any]:
+    """Return labels as an array; numbers, with "" where no label reached a row, stay what they are."""
+    return np.array(labels, object if len({type(one) for one in labels}) > 1 else None)
+
+
 @dataclass(frozen=True, repr=False)
 class Run:
     """A finished run."""
@@ -184,13 +197,21 @@ class Run:
     @property
     def labels(self) -> dict[str, npt.NDArray[Any]]:
         """Each site's own labels for its rows, where the method yields labels."""
-        return {name: np.asarray(result["labels"]) for name, result in self.local.items() if "labels" in result}
+        found = {name: result["labels"] for name, result in self.local.items() if "labels" in result}
+        return {name: _as_array(labels) for name, labels in found.items()}
 
     @property
     def confidences(self) -> dict[str, npt.NDArray[Any]]:
         """Each site's own confidence in its labels, from 0 to 1."""
         found = {name: result["confidences"] for name, result in self.local.items() if "confidences" in result}
         return {name: np.asarray(values) for name, values in found.items()}
+
+    @property
+    def verdict(self) -> str:
+        """Whether the model is worth using, in a sentence or two; without rows kept aside, that nobody knows."""
+        if self.evaluation is not None:
+            return str(self.evaluation.verdict)
+        return ASIDE_ONLY if any(map(len, self.test)) else UNTESTED
 
     def update(self, added: Sequence[SiteData] = (), removed: Sequence[SiteData] = (), **options: Any) -> Run:
         """Add rows to the model, or take rows out, by a new secure run over the changed rows alone.
@@ -228,20 +249,23 @@ class Run:
         more = len(self.warnings) - len(self.lost)
         other = f"; {more} warning{'s' if more > 1 else ''}: see run.warnings" if more > 0 else ""
         sent = f"{len(self.ledger)} messages, {self.ledger.sent():,} bytes left them"
-        return f"{self.model!r} from {len(self.sites)} sites with {rows:,} rows; {sent}{lost}{other}"
+        useless = self.evaluation is not None and not self.evaluation.beats_majority
+        floor = "; no better than the majority class: see run.verdict" if useless else ""
+        return f"{self.model!r} from {len(self.sites)} sites with {rows:,} rows; {sent}{lost}{other}{floor}"
 
     def __repr__(self) -> str:
         return f"<Run: {self.summary()}>"
 
     def _repr_html_(self) -> str:
         shown = {
+            "verdict": self.verdict,
             "model": getattr(self.model, "summary", self.model.__repr__)(),
             "sites": ", ".join(site.name for site in self.sites[:12]) + (" …" if len(self.sites) > 12 else ""),
             "left the sites": f"{len(self.ledger)} messages, {self.ledger.sent():,} bytes",
             "lost": "; ".join(f"{name}: {why}" for name, why in self.lost.items()) or "nobody",
         }
         if self.evaluation is not None:
-            shown["tested"] = repr(self.evaluation).strip("<>")
+            shown["tested"] = f"on {self.evaluation.rows:,} rows of {self.evaluation.sites} sites"
         if self.warnings:
             shown["warnings"] = "; ".join(map(str, self.warnings[:12])) + (" …" if len(self.warnings) > 12 else "")
         rows = "".join(f"<tr><th>{key}</th><td>{escape(str(value))}</td></tr>" for key, value in shown.items())

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from fedgeom.data.kinds import Kind
+from fedgeom.data.labels import LabelType
 from fedgeom.errors import DecodeError, InputError, TooFewSitesError
 from fedgeom.federation.coordinator import Coordinator, Engine, Event, Lost
 from fedgeom.federation.messages import Buffer, Waiting, unpack
@@ -258,6 +259,8 @@ class Session:
     """The names of the sites' columns, where whoever holds the session knows them: the model keeps them."""
     kinds: tuple[Kind, ...] = ()
     """The kinds of their numbers, likewise."""
+    labels: LabelType | None = None
+    """Of what type the model answers; None: nobody knows the sites' tables here, so the agreed words tell it."""
     patience: ApprovalTimeout = field(default_factory=ApprovalTimeout)
     """How long to wait for the approval of the sites' stewards."""
 
@@ -278,6 +281,7 @@ class Session:
             roster=self.roster,
             participants=self.participants,
         )
+        sites.columns = self.columns
         patient.listener = sites.waits
         if self.record is not None:
             sites.ledger.listeners.append(self.record.enter)
@@ -289,7 +293,7 @@ class Session:
         began = time.perf_counter()
         try:
             model = self.method.conduct(sites).with_columns(self.columns, self.kinds)
-            model = model.with_preparation(sites.preparation)
+            model = model.with_preparation(sites.preparation).with_labels(self.labels)
             if sites.last_step is not None:
                 if self.record is not None:
                     self.record.model(model.to_bytes())  # whatever becomes of the test

@@ -154,6 +154,11 @@ class PCA(Step):
             found = rows @ components.astype(rows.dtype) - (mean @ components).astype(rows.dtype)
         return found.astype(as_dense(block[:0]).dtype, copy=False)
 
+    @property
+    def affine(self) -> bool:
+        """Whether it is a linear map and a shift: always."""
+        return True
+
     def output(self, ground: FitContext, fit: StepFit) -> Columns:
         """Return the components, counted from 1."""
         count = self._count(ground)

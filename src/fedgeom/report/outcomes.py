@@ -9,6 +9,7 @@ import numpy as np
 
 from fedgeom.errors import FedgeomError
 from fedgeom.evaluation.evaluation import COLUMNS, TITLES, Evaluation
+from fedgeom.federation.results import UNTESTED
 from fedgeom.methods.catalogue import method_class
 from fedgeom.report import markup, tables
 from fedgeom.report.markup import escape
@@ -30,17 +31,10 @@ KINDS = {"accuracy": "Accuracy on rows set aside", "loss": "Loss on rows set asi
 """The figures of rounds that are drawn."""
 
 
-def outcomes(evaluation: Evaluation | None) -> str:
-    """Return the section on how well the model does."""
+def outcomes(evaluation: Evaluation | None, untested: str = UNTESTED) -> str:
+    """Return the section on how well the model does; where nothing was tested, what is said instead."""
     if evaluation is None:
-        return markup.section(
-            "result",
-            "How well it does",
-            markup.paragraph(
-                "Nobody knows: no rows were kept aside. With holdout = 0.25 in the federation file, or "
-                "fedgeom.run(…, holdout=0.25), each site keeps a quarter of its rows to test the model on."
-            ),
-        )
+        return markup.section("result", "How well it does", markup.paragraph(untested))
     return (
         markup.section("result", "How well it does", _beside_rivals(evaluation))
         + markup.section("confusion", "What is taken for what", _confusion(evaluation))

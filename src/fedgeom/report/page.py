@@ -55,7 +55,7 @@ def page_of(run: RunFiles) -> str:
     """Return the page of a run."""
     sections = [
         warnings(run),
-        outcomes(run.evaluation),
+        outcomes(run.evaluation, run.verdict),
         _picture(run),
         _names(run.naming),
         curves(run),
@@ -90,10 +90,17 @@ def heading(run: RunFiles) -> str:
         f"<header><h1>{escape(question(run))}</h1>"
         f'<p><span class="state {state}">{escape(str(status["state"]))}</span>{escape(detail)} '
         f'<span class="dim">{escape(_when(str(status["time"])))} · run {escape(run.path.resolve().name)}</span></p>'
+        + verdict(run)
         + markup.paragraph(method_words(run))
         + markup.paragraph(str(run.config.get("chosen", "")), "dim")
         + f'<div class="facts">{boxes}</div></header>'
     )
+
+
+def verdict(run: RunFiles) -> str:
+    """Return what to think of the model; marked where nothing speaks for it."""
+    doubt = run.evaluation is not None and not run.evaluation.beats_majority
+    return f'<p class="verdict{" doubt" if doubt else ""}"><b>Verdict.</b> {escape(run.verdict)}</p>'
 
 
 def _when(time: str) -> str:

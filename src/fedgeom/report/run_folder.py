@@ -16,7 +16,7 @@ from fedgeom.errors import FedgeomError
 from fedgeom.evaluation.evaluation import Evaluation, read_evaluation
 from fedgeom.federation.ledger import Ledger
 from fedgeom.federation.record import read_folder
-from fedgeom.federation.results import RunWarning, lost_in
+from fedgeom.federation.results import ASIDE_ONLY, UNTESTED, RunWarning, lost_in
 from fedgeom.methods import SUMMARIES
 from fedgeom.methods.catalogue import load_model, method_class
 from fedgeom.report.disc import site_shapes
@@ -167,6 +167,18 @@ class RunFiles:
     def simulated(self) -> bool:
         """Whether all sites ran in one process."""
         return not self.home and all("rows" in site for site in self.sites.values())
+
+    @property
+    def verdict(self) -> str:
+        """Whether the model is worth using, in a sentence or two, or why that cannot be said."""
+        if self.evaluation is not None:
+            return self.evaluation.verdict
+        state = self.status["state"]
+        if state in ("submitted", "running"):
+            return "The run goes on: how well its model does is said at the end."
+        if state != "finished":
+            return "The run did not come to its end, so there is no model to test."
+        return ASIDE_ONLY if self.parameters.get("holdout") else UNTESTED
 
     @property
     def lost(self) -> dict[str, str]:

@@ -176,7 +176,8 @@ def run_line(folder: Path) -> RunLine:
 def _accuracy(tested: Evaluation | None) -> str:
     if tested is None or "own" not in tested or tested["own"].accuracy is None:
         return ""
-    return str(tested["own"].accuracy)
+    floor = "" if tested.beats_majority else ": no better than the majority class"
+    return f"{tested['own'].accuracy}{floor}"
 
 
 def side_by_side(folders: Sequence[Path]) -> tuple[list[str], list[list[str]]]:

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedgeom.arrays import Floats, Ints
+from fedgeom.data.labels import as_given
 from fedgeom.errors import InputError
 from fedgeom.federation.model import Model
 from fedgeom.geometry.gaussians import Gaussians
@@ -80,7 +81,8 @@ class EllipseModel(Model):
     @property
     def classes_(self) -> npt.NDArray[Any]:
         """What `predict` may answer, in the order of the columns of `predict_proba`: each word once."""
-        return np.array(list(dict.fromkeys(self.names))) if self.names else np.arange(self.classes)
+        words = list(dict.fromkeys(self.names))
+        return as_given(np.array(words), self.label_type) if words else np.arange(self.classes)
 
     @property
     def joint_classes(self) -> int:

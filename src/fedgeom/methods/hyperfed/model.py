@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedgeom.arrays import Floats
+from fedgeom.data.labels import in_words
 from fedgeom.errors import InputError
 from fedgeom.geometry.graphs.class_tree import ClassTree, softened, tree_error
 from fedgeom.geometry.hyperbolic import poincare
@@ -62,7 +63,9 @@ class HyperFedModel(TrainedModel):
         """Return the mean tree distance between true and predicted class over all rows, and over mistakes alone."""
         index = {name: at for at, name in enumerate(self.names)}
         confusion = np.zeros((len(self.names), len(self.names)))
-        for true, said in zip(np.asarray(y).astype(str).tolist(), self.predict(X).tolist(), strict=True):
+        for true, said in zip(
+            np.asarray(y).astype(str).tolist(), in_words(self.predict(X)).astype(str).tolist(), strict=True
+        ):
             if true not in index:
                 raise InputError(f"the label {true!r} is none of the model's classes: {', '.join(self.names[:8])}")
             confusion[index[true], index[said]] += 1

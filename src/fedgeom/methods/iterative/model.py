@@ -83,6 +83,17 @@ class TrainedModel(Model):
         learner.bind(features.shape[1], len(self.names))
         return self.chances(learner, features)
 
+    def linear_scores(self) -> tuple[Floats, Floats] | None:
+        """Return the scores of a logistic learner that sees the scaled columns and nothing else."""
+        plain = type(self).features is TrainedModel.features and type(self).chances is TrainedModel.chances
+        if self.learner != "logistic" or not plain or not self.joint or self.centre is None or self.spread is None:
+            return None
+        weights = np.asarray(self.parameters["weights"], np.float64) / self.spread[:, None]
+        intercepts = np.asarray(self.parameters["intercept"], np.float64) - self.centre @ weights
+        if len(intercepts) == 1:  # the first of two classes has 0
+            return np.column_stack([np.zeros(len(weights)), weights]), np.array([0.0, intercepts[0]])
+        return weights, intercepts
+
     def chances(self, learner: Learner, features: Floats) -> Floats:
         """Return what the learner makes of features, (rows, classes)."""
         return learner.predict_proba(self.parameters, features)
