@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fedgeom.data import csv
 from fedgeom.data.readers import read_site
 from fedgeom.errors import InputError
 
@@ -537,7 +538,11 @@ COLUMNS = [
 
 
 @pytest.mark.parametrize("case", [*NUMBERS, *CELLS, *FILES, *COLUMNS], ids=lambda case: case.what)
-def test_a_file(tmp_path, case):
+@pytest.mark.parametrize("large", [False, True], ids=["small", "large"])
+def test_a_file(tmp_path, monkeypatch, case, large):
+    if large:  # by Arrow, as far as it can
+        pytest.importorskip("pyarrow", reason="needs the bio extra")
+        monkeypatch.setattr(csv, "SMALL", -1)
     file = tmp_path / f"a.{case.ending}"
     file.write_bytes(case.raw if isinstance(case.raw, bytes) else case.raw.encode())
     if case.error:

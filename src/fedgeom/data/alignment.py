@@ -178,6 +178,49 @@ def compare_tables(sites: Sequence[SiteData], facts: Mapping[str, TableFacts]) -
     return [*_kinds(data, facts), *spelling, *columns, *_lone_classes(words)]
 
 
+def compare_raw(sites: Sequence[SiteData]) -> list[Finding]:
+    """Return what looks odd between tables that are yet to be prepared, whose columns may differ."""
+    data = [site for site in sites if len(site)]
+    words = {site.name: site.class_counts() for site in data}
+    spelling = spelling_findings(words) if len(words) > 1 else []
+    return [*spelling, *_lone_classes(words), *_other_names(data), *_raw_columns(data)]
+
+
+def _other_names(data: Sequence[SiteData]) -> list[Finding]:
+    """Say of a column that a site lacks, and most others have, which of its own may be meant."""
+    named = [site for site in data if site.columns]
+    counts = Counter(name for site in named for name in site.columns)
+    usual = [name for name, count in counts.items() if count > len(named) / 2]
+    found = []
+    for site in named:
+        mine = set(site.columns)
+        lacks = [name for name in usual if name not in mine]
+        hint = _nearest(lacks, [name for name in site.columns if counts[name] <= len(named) / 2])
+        if hint:
+            found.append(
+                Finding(
+                    level="warning",
+                    what=f"has no columns {listed(lacks, MOST_NAMES)}, which most sites have, and others instead{hint}",
+                    remedy='a column that a site lacks is left out at all of them: rename = { "name there" = "name" }',
+                    sites=(site.name,),
+                    topic="columns",
+                )
+            )
+    return found
+
+
+def _raw_columns(data: Sequence[SiteData]) -> list[Finding]:
+    """Look at the columns of numbers that all sites have: which say nothing anywhere, or were not measured at one."""
+    if not data or not all(site.columns for site in data):
+        return []
+    numbers = set(data[0].columns).intersection(*(set(site.columns) - set(site.categories) for site in data))
+    shared = [_in_order(site, tuple(name for name in data[0].columns if name in numbers)) for site in data]
+    if not numbers:
+        return []
+    facts = {site.name: TableFacts.of(site) for site in shared}
+    return [*_same_everywhere(shared, facts), *_not_measured(shared, facts)]
+
+
 def _kinds(data: Sequence[SiteData], facts: Mapping[str, TableFacts]) -> list[Finding]:
     kinds: dict[str, list[str]] = {}
     for site in data:

@@ -218,7 +218,8 @@ def _top(file: Path) -> _Top | None:
                 if said and not mark:
                     mark = said[1]
                 elif text:
-                    return None if "\r" in text or text.count('"') % 2 else _Top(text, before, mark)
+                    odd = "\r" in text or "\0" in text or text.count('"') % 2
+                    return None if odd else _Top(text, before, mark)
     except (OSError, EOFError, UnicodeDecodeError):
         return None
     return None

@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from fedgeom.arrays import Floats
-from fedgeom.data.csv import read_cells
+from fedgeom.data.csv import read_carefully, read_cells
 from fedgeom.data.readers import UNNAMED, RowNames, ending_of
-from fedgeom.data.tables import need, numbers
+from fedgeom.data.tables import need
 from fedgeom.errors import InputError
 from fedgeom.storage import replacing, write_text
 
@@ -124,14 +124,18 @@ def _copy_parquet(draft: Path, source: Path, made: Predictions, features: Sequen
 
 def _from_text(arrow: Any, source: Path, features: Sequence[str]) -> Any:
     """Return a text file as a table: features as numbers, everything else letter by letter."""
-    header, lines = read_cells(source, "\t" if ending_of(source) == ".tsv" else None)
-    known = set(features)
-    found = {}
-    for at, name in enumerate(header):
-        cells = [line[at] for line in lines]
-        found[name or UNNAMED] = (
-            arrow.array(numbers(cells), from_pandas=True) if name in known else arrow.array(cells)
-        )
+    mark = "\t" if ending_of(source) == ".tsv" else None
+    header, lines = read_cells(source, mark)
+    cells = {name: [line[at] for line in lines] for at, name in enumerate(header)}
+    known = [name for name in header if name in set(features)]
+    read: dict[str, Any] = {}
+    if known:  # in the file's own way of writing numbers, such as decimal commas
+        table = read_carefully(source, mark, None, known, ())
+        read = {name: table.X[:, at] for at, name in enumerate(known)}
+    found = {
+        name or UNNAMED: arrow.array(read[name], from_pandas=True) if name in read else arrow.array(some)
+        for name, some in cells.items()
+    }
     return arrow.table(found)
 
 

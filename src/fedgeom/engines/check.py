@@ -7,7 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fedgeom.data.alignment import align, compare_tables
+from fedgeom.data.alignment import align, compare_raw, compare_tables
+from fedgeom.data.doubts import doubts, log_counts_doubts
 from fedgeom.data.kinds import Kind, kinds_of
 from fedgeom.data.labels import LabelType, in_words, label_type
 from fedgeom.data.rows import dense_bytes, free_memory
@@ -207,7 +208,7 @@ def check_aligned(
     fits = not _stops(findings)
     counted = summaries(given, [facts[site.name] for site in data])
     if fits:
-        findings += compare_tables(data, facts)
+        findings += [*compare_tables(data, facts), *doubts(data)]
     if method is None:
         return CheckedSites(Report.of("", counted, [*findings, *_table_findings(data)]), data, labels=labels)
     findings += _cohort_findings(method, data, rules)
@@ -224,6 +225,7 @@ def check_raw(method: Method, data: list[SiteData], policy: Policy | None, *, se
     """Look at raw tables in the light of the steps that prepare them, and where they are small, at what comes out."""
     rules = policy or Policy()
     findings = [one for site in data for one in inspect_table(site) if one.topic != "counts"]
+    findings += [*compare_raw(data), *_raw_doubts(method, data)]
     findings += _cohort_findings(method, data, rules)
     findings += _site_findings(method, data, policy, seed)
     if not _stops(findings) and sum(len(site) * site.shape[1] for site in data) <= REHEARSED_CELLS:
@@ -238,6 +240,14 @@ def check_raw(method: Method, data: list[SiteData], policy: Policy | None, *, se
     return Report.of(method.name, summaries(data), _without_echoes(findings))
 
 
+def _raw_doubts(method: Method, data: Sequence[SiteData]) -> list[Finding]:
+    """Look for likely mistakes in tables that are to be prepared, in the light of the steps."""
+    found = doubts(data, raw=True)
+    if any(step.name == "log-counts" for step in method.preparing):
+        found += log_counts_doubts(data, {site.name: TableFacts.of(site) for site in data})
+    return found
+
+
 def _left_out(data: Sequence[SiteData], raw: Columns) -> list[Finding]:
     """Say which columns and categories a run goes on without."""
     return [
@@ -249,11 +259,17 @@ def _left_out(data: Sequence[SiteData], raw: Columns) -> list[Finding]:
 
 def check_own(method: Method | None, own: SiteData, policy: Policy, *, sites: int = 1, seed: int = 0) -> Report:
     """Look at one site's table, as its steward can: against a method's terms among so many sites, or by itself."""
+    raw = method is not None and bool(method.preparing)
     findings = [*inspect_table(own), *_same_everywhere([own])]
+    findings += doubts([own]) if method is None or not raw else _raw_doubts(method, [own])
     if method is None:
         return Report.of("", summaries([own]), [*findings, *_table_findings([own])])
-    if method.preparing:
-        findings = [one for one in findings if one.topic not in ("counts", "constants")]
+    if raw:
+        findings = [
+            one
+            for one in findings
+            if one.topic != "constants" and not (one.topic == "counts" and one.what.startswith("looks like"))
+        ]
     for why in reasons_against(policy, method):
         findings.append(fault(f"its policy says {why}", site=own.name, topic="policy"))
     findings += _site_findings(method, [own], policy, seed)
