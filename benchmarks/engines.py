@@ -45,7 +45,7 @@ from fedgeom.data.sites import SiteData  # noqa: E402
 from fedgeom.deploy.programs import write_launchers  # noqa: E402
 from fedgeom.engines.flower import commands  # noqa: E402
 from fedgeom.engines.flower import commands as flower  # noqa: E402
-from fedgeom.engines.flower.processes import free_port  # noqa: E402
+from fedgeom.engines.processes import free_port  # noqa: E402
 from fedgeom.federation.coordinator import Event  # noqa: E402
 
 RESULTS, PAGE = HERE / "results" / "engines.json", HERE.parent / "docs" / "engines.md"

@@ -40,7 +40,7 @@ from fedgeom.federation.results import lost_in  # noqa: E402
 
 RESULTS, PAGE = HERE / "results" / "faults.json", HERE.parent / "docs" / "faults.md"
 QUESTIONS = (
-    "join.hello", "join.share", "hulls.extent", "sum.confirm", "sum.unmask",
+    "join.hello", "join.meet", "join.share", "hulls.extent", "sum.confirm", "sum.unmask",
     "hulls.encode", "sum.confirm", "sum.unmask", "hulls.take-model",
 )  # fmt: skip
 VICTIM = "bert"

@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 
 import fedgeom
-from fedgeom.crypto.keys import Identity, exchange_public, new_exchange_secret
+from fedgeom.crypto.keys import Identity, exchange_public, kem_public, new_exchange_secret, new_kem_secret
 from fedgeom.crypto.neighbours import neighbours
 from fedgeom.errors import FedgeomError
 from fedgeom.federation.messages import Refusal
 from fedgeom.federation.policy import Policy
-from fedgeom.protocols.join.messages import Letters, PublicKeys, Share, cohort_seed
+from fedgeom.protocols.join.messages import Ciphertexts, Meet, PublicKeys, cohort_seed
 from tests.attacks.playing import Attack, Learnt, Liar, patients, replace
 
 CLASSES = ("no", "yes")
@@ -29,7 +29,7 @@ def grinding(method: str, policy: Policy, quick: bool) -> Learnt:
 
     def change(name: str, question: object) -> object:
         nonlocal best, first, found
-        if isinstance(question, Share) and not found:
+        if isinstance(question, Meet) and not found:
             shown.update(question.cohort)
             spy = liar.as_site(last)
             for _ in range(tries):
@@ -44,14 +44,14 @@ def grinding(method: str, policy: Policy, quick: bool) -> Learnt:
                 first = most if first < 0 else first
                 if most > best:
                     best, found = most, cohort
-        if isinstance(question, Share):
+        if isinstance(question, Meet):
             return replace(question, cohort=found)
         return None
 
     liar.change = change
     with contextlib.suppress(FedgeomError):
         liar.join()
-    honest = [n for n, q, a in liar.heard if isinstance(a, Letters) and n not in ours]
+    honest = [n for n, q, a in liar.heard if isinstance(a, Ciphertexts) and n not in ours]
     moved = found != shown
     if not honest or not moved:
         return liar.refusal("no other ring was found")
@@ -67,7 +67,7 @@ def stranger_in_the_cohort(method: str, policy: Policy, quick: bool) -> Learnt:
     key = Identity.generate()
 
     def change(name: str, question: object) -> object:
-        if not isinstance(question, Share):
+        if not isinstance(question, Meet):
             return None
         some = question.cohort["s001"]
         own = replace(some, letters=exchange_public(new_exchange_secret()))
@@ -79,27 +79,30 @@ def stranger_in_the_cohort(method: str, policy: Policy, quick: bool) -> Learnt:
     try:
         liar.join()
     except FedgeomError as error:
-        if all(isinstance(a, Refusal) for _, q, a in liar.heard if isinstance(q, Share)):
+        if all(isinstance(a, Refusal) for _, q, a in liar.heard if isinstance(q, Meet)):
             return liar.refusal(error)
     return Learnt("a cohort with a stranger in it", True)
 
 
 def exchanged_keys(method: str, policy: Policy, quick: bool) -> Learnt:
     """Put keys of the attacker's own into a site's place, with the old signature."""
-    liar = Liar(WAY, patients(4), policy)
-    own = exchange_public(new_exchange_secret())
+    refused = Learnt("no site was asked", False)
+    for own in ({"letters": exchange_public(new_exchange_secret())}, {"kem": kem_public(new_kem_secret())}):
+        liar = Liar(WAY, patients(4), policy)
 
-    def change(name: str, question: object) -> object:
-        if not isinstance(question, Share):
-            return None
-        return replace(question, cohort=question.cohort | {"s001": replace(question.cohort["s001"], letters=own)})
+        def change(name: str, question: object, own: dict[str, bytes] = own) -> object:
+            if not isinstance(question, Meet):
+                return None
+            return replace(question, cohort=question.cohort | {"s001": replace(question.cohort["s001"], **own)})
 
-    liar.change = change
-    try:
-        liar.join()
-    except FedgeomError as error:
-        return liar.refusal(error)
-    return Learnt("letters sealed for a key of the attacker's", True)
+        liar.change = change
+        try:
+            liar.join()
+        except FedgeomError as error:
+            refused = liar.refusal(error)
+        else:
+            return Learnt("letters sealed for a key of the attacker's", True)
+    return refused
 
 
 def small_cohort(method: str, policy: Policy, quick: bool) -> Learnt:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from fedgeom.crypto.keys import describe_identity
 from fedgeom.deploy import coordinator
 from fedgeom.deploy.coordinator import COORDINATOR_LOCK
 from fedgeom.deploy.coordinator_folder import CoordinatorFolder, NodeKey, RegisteredSites
@@ -17,7 +18,9 @@ def test_from_nothing_to_the_roster(here):
     lines = json.loads((here / "charite" / "charite.pub").read_text())
     assert lines["identity"] in public
     assert "send these lines" in public.lower()
-    assert lines["identity"] in call("coordinator", "admit", "charite/charite.pub", "--folder", "c")
+    shown = describe_identity(bytes.fromhex(lines["identity"]))
+    assert len(shown) == 64  # short enough for the telephone
+    assert shown in call("coordinator", "admit", "charite/charite.pub", "--folder", "c")
     listed = call("coordinator", "list", "--folder", "c")
     assert "charite admitted" in listed
     assert "not running" in listed

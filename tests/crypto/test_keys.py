@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from pathlib import Path
 
 import numpy as np
 import pytest
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, hmac
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.mldsa import MLDSA65PublicKey
+from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 import fedgeom
@@ -19,12 +21,18 @@ from fedgeom.crypto.keys import (
     Identity,
     Roster,
     agreement,
+    decapsulate,
+    derive,
+    describe_identity,
+    encapsulate,
     exchange_public,
     fingerprint,
     forget_agreements,
     hash_names,
+    hybrid,
+    kem_public,
     new_exchange_secret,
-    shared_key,
+    new_kem_secret,
     verify,
     verify_each,
 )
@@ -46,6 +54,10 @@ SIGNATURE_OF_NOTHING = raw(
     "e5564300c360ac729086e2cc806e828a84877f1eb8e5d974d873e06522490155"
     "5fb8821590a33bacc61e39701cf9b46bd25bf5f0595bbe24655141438e7a100b"
 )
+
+
+def shared_key(secret: bytes, public: bytes, *context: bytes) -> bytes:
+    return derive(agreement(secret, public), *context)
 
 
 def hkdf_by_hand(agreed: bytes, info: bytes) -> bytes:
@@ -93,8 +105,55 @@ def test_weak_or_malformed_public_keys_are_refused(public: bytes) -> None:
         shared_key(ALICE, public, b"x")
 
 
+def test_a_secret_is_opened_by_the_holder_of_the_key_and_nobody_else() -> None:
+    for made_here in (True, False):
+        own, other = new_kem_secret(), new_kem_secret()
+        if not made_here:
+            forget_agreements()
+        public = kem_public(own)
+        made = encapsulate(public)
+        assert (len(public), len(made.ciphertext), len(made.secret)) == (1184, 1088, 32)
+        assert decapsulate(own, public, made.ciphertext) == made.secret
+        assert MLKEM768PrivateKey.from_seed_bytes(own).decapsulate(made.ciphertext) == made.secret
+        assert decapsulate(other, kem_public(other), made.ciphertext) != made.secret
+        changed = bytes([made.ciphertext[0] ^ 1]) + made.ciphertext[1:]
+        assert decapsulate(own, public, changed) not in (made.secret, bytes(32))
+        assert encapsulate(public).secret != made.secret
+    forget_agreements()
+    assert len(keys_module._ENCAPSULATED) == 0
+
+
+@pytest.mark.parametrize("public", [b"", bytes(1183), bytes(1185), b"\xff" * 1184])
+def test_malformed_encapsulation_keys_and_ciphertexts_are_refused_by_name(public: bytes) -> None:
+    with pytest.raises(ProtocolError, match="public key of 'berlin' is not a valid ML-KEM-768 key"):
+        encapsulate(public, owner="berlin")
+    own = new_kem_secret()
+    with pytest.raises(ProtocolError, match="ciphertext of 'berlin' is not a valid one"):
+        decapsulate(own, kem_public(own), public, sender="berlin")
+
+
+def test_the_hybrid_is_hkdfs_extraction_over_all_secrets_with_what_was_shown_as_salt() -> None:
+    one, two, three = (bytes([n]) * 32 for n in (1, 2, 3))
+    wanted = mac(fingerprint(b"fedgeom/3 hybrid", b"run", b"keys"), one + two + three)
+    assert hybrid(one, two, three, b"run", b"keys") == wanted
+    others = [(three, two, one, b"run", b"keys"), (one, two, three, b"run"), (one, two, three, b"runkeys")]
+    assert wanted not in [hybrid(*other) for other in others]
+    with pytest.raises(InputError, match="secrets of 32, 31 and 32 bytes"):
+        hybrid(one, two[:31], three)
+
+
+def test_a_cryptography_without_ml_kem_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unsupported(seed: bytes) -> None:
+        raise UnsupportedAlgorithm("ML-KEM-768 is not supported by this backend.")
+
+    monkeypatch.setattr(keys_module.MLKEM768PrivateKey, "from_seed_bytes", unsupported)
+    with pytest.raises(InputError, match=r"no ML-KEM-768.*OpenSSL 3\.5 or newer: pip install 'cryptography>="):
+        new_kem_secret()
+
+
 def test_identities_match_rfc_8032() -> None:
     assert Identity(SIGNER).public == SIGNER_PUBLIC
+    assert Identity(SIGNER + bytes(32)).public[:32] == SIGNER_PUBLIC
     assert Ed25519PrivateKey.from_private_bytes(SIGNER).sign(b"") == SIGNATURE_OF_NOTHING
     keys_module._verify(SIGNER_PUBLIC, SIGNATURE_OF_NOTHING, b"")
 
@@ -104,6 +163,59 @@ def test_a_signature_is_ed25519_over_the_hashed_statement() -> None:
     wanted = Ed25519PrivateKey.from_private_bytes(SIGNER).sign(statement)
     assert Identity(SIGNER).sign("keys", b"one", b"two") == wanted
     verify(SIGNER_PUBLIC, wanted, "keys", b"one", b"two")
+
+
+def test_an_identity_signs_keys_by_both_algorithms_and_sums_by_one() -> None:
+    me = Identity.generate()
+    assert (len(me.secret), len(me.public)) == (64, 32 + 1952)
+    signature = me.sign("keys", b"one")
+    assert len(signature) == 64 + 3309
+    statement = fingerprint(b"fedgeom/1 keys", b"one")
+    Ed25519PublicKey.from_public_bytes(me.public[:32]).verify(signature[:64], statement)
+    MLDSA65PublicKey.from_public_bytes(me.public[32:]).verify(signature[64:], statement)
+    assert me.sign("alive", b"one") == Identity(me.secret[:32]).sign("alive", b"one")
+    verify(me.public, me.sign("alive", b"one"), "alive", b"one")
+
+
+@pytest.mark.parametrize("purpose", ["keys", "introduction"])
+def test_where_the_roster_has_both_keys_both_signatures_are_demanded(purpose: str) -> None:
+    me, other = Identity.generate(), Identity.generate()
+    good, old = me.sign(purpose, b"x"), Identity(me.secret[:32]).sign(purpose, b"x")
+    verify(me.public, good, purpose, b"x", signer="ulm")
+    verify(me.public[:32], old, purpose, b"x", signer="ulm")
+    flipped = good[:-1] + bytes([good[-1] ^ 1])
+    half_forged = [
+        (me.public, old, "by the roster it is one of Ed25519 and ML-DSA-65 with 3,373"),
+        (me.public, good[:64] + bytes(3309), "is not valid"),
+        (me.public, flipped, "is not valid"),
+        (me.public, good[:64] + other.sign(purpose, b"x")[64:], "is not valid"),
+        (me.public, other.sign(purpose, b"x")[:64] + good[64:], "is not valid"),
+        (me.public, good[:64] + me.sign(purpose, b"y")[64:], "is not valid"),
+        (me.public[:32], good, "by the roster it is one of Ed25519 with 64"),
+        (me.public[:32] + other.public[32:], good, "is not valid"),
+    ]
+    for public, signature, why in half_forged:
+        with pytest.raises(ProtocolError, match=f"signature of 'ulm' for '{purpose}'.*{why}"):
+            verify(public, signature, purpose, b"x", signer="ulm")
+
+
+def test_a_cryptography_without_ml_dsa_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unsupported(*given: bytes) -> None:
+        raise UnsupportedAlgorithm("ML-DSA-65 is not supported by this backend.")
+
+    me = Identity.generate()
+    signature = me.sign("keys", b"x")
+    monkeypatch.setattr(keys_module.MLDSA65PrivateKey, "from_seed_bytes", unsupported)
+    monkeypatch.setattr(keys_module.MLDSA65PublicKey, "from_public_bytes", unsupported)
+    for use in (Identity.generate, lambda: verify(me.public, signature, "keys", b"x")):
+        with pytest.raises(InputError, match=r"no ML-DSA-65.*pip install 'cryptography>="):
+            use()
+
+
+@pytest.mark.parametrize("size", [0, 31, 33, 65])
+def test_an_identity_of_another_length_is_refused(size: int) -> None:
+    with pytest.raises(InputError, match=f"an identity of {size} bytes given; wanted 64"):
+        Identity(bytes(size))
 
 
 def test_a_signature_fits_one_purpose_one_statement_and_one_signer() -> None:
@@ -139,22 +251,39 @@ def test_fingerprints_of_different_lists_differ() -> None:
 
 
 def test_a_roster_survives_its_file(tmp_path: Path) -> None:
-    roster = Roster({name: os.urandom(32) for name in ("b", "a", "Zürich, 3rd floor")})
+    keys = {name: Identity.generate().public for name in ("b", "a", "Zürich, 3rd floor")}
+    roster = Roster(keys | {"b": keys["b"][:32]})
     roster.save(tmp_path / "roster.json")
     loaded = Roster.load(tmp_path / "roster.json")
     assert dict(loaded) == dict(roster)
     assert list(loaded) == sorted(roster)
     assert len(loaded) == 3
+    assert loaded.classical == ("b",)
+    text = (tmp_path / "roster.json").read_text()
+    shown = describe_identity(keys["a"])
+    assert shown in text
+    assert "Ed25519 alone" in describe_identity(keys["b"][:32])
+    (tmp_path / "roster.json").write_text(text.replace(shown, describe_identity(Identity.generate().public)))
+    with pytest.raises(InputError, match="keys of 'a' are not those of the identity that stands beside them"):
+        Roster.load(tmp_path / "roster.json")
+
+
+def test_a_roster_from_before_is_read(tmp_path: Path) -> None:
+    (tmp_path / "roster.json").write_text(f'{{"a": "{SIGNER_PUBLIC.hex()}"}}')
+    roster = Roster.load(tmp_path / "roster.json")
+    assert (dict(roster), roster.classical) == ({"a": SIGNER_PUBLIC}, ("a",))
 
 
 def test_a_roster_refuses_keys_of_the_wrong_length() -> None:
-    with pytest.raises(InputError, match="'a' has a key of 31 bytes; 32 wanted"):
+    with pytest.raises(InputError, match=r"'a' has a key of 31 bytes; wanted 1,984 .*or 32"):
         Roster({"a": bytes(31)})
 
 
 def test_a_roster_refuses_one_key_under_two_names() -> None:
     with pytest.raises(InputError, match="same key"):
         Roster({"a": bytes(32), "b": bytes(32)})
+    with pytest.raises(InputError, match="same key"):
+        Roster({"a": bytes(32), "b": bytes(1984)})
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ def test_a_date_column_of_parquet_is_named_with_what_to_do(tmp_path):
         file = tmp_path / "a.parquet"
         pandas.DataFrame({"age": [1.0, 2.0, 3.0], "seen": dates, "y": ["a", "b", "a"]}).to_parquet(file)
         with pytest.raises(
-            InputError, match=r"a\.parquet.*column 'seen', row 0: '2024-01-02.*a date is no number"
+            InputError, match=r"a\.parquet.*column 'seen' holds dates, row 0: '2024-01-02.*a date is no number"
         ):
             read_site(file, label="y")
         assert read_site(file, label="y", columns=["age"]).X.tolist() == [[1.0], [2.0], [3.0]]

@@ -81,9 +81,14 @@ def test_text_is_unzipped_and_decoded(tmp_path):
     for raw in (b"gr\xc3\xb6n", b"\xef\xbb\xbfgr\xc3\xb6n", gzip.compress(b"gr\xc3\xb6n")):
         file.write_bytes(raw)
         assert read_text(file) == "grön"
-    file.write_bytes("grön".encode("latin-1"))
-    with pytest.raises(InputError, match="not UTF-8"):
-        read_text(file)
+    for encoding in ("latin-1", "utf-16", "utf-16-be"):
+        file.write_bytes("grön".encode(encoding))
+        assert read_text(file) == "grön"
+    file.write_bytes("grön".encode("mac-roman"))
+    assert read_text(file, "mac-roman") == "grön"
+    file.write_bytes(b"gr\xc3")
+    with pytest.raises(InputError, match="is not utf-8 text"):
+        read_text(file, "utf-8")
     file.write_bytes(gzip.compress(b"x" * 1000)[:-9])
     with pytest.raises(InputError, match="cannot be unzipped"):
         read_text(file)
@@ -94,13 +99,16 @@ def test_text_is_unzipped_and_decoded(tmp_path):
     [
         (
             "a;dose;y\n1;1.0;x\n2;1,5;x\n3;2,5;y\n",
-            r"column 'dose', row 3: '1,5', 2 of 3 cells .*write 1\.5 with a point",
+            r"column 'dose' is 67% numbers; this cell is not: row 2: '1\.0'; write all cells .* 1\.5 with a point",
         ),
         (
             "a,crp,y\n1,4,x\n2,<0.5,y\n",
-            r"bad\.csv.*column 'crp', row 3: '<0\.5', 1 of 2 cells .*a limit is no number",
+            r"bad\.csv.*column 'crp' is 50% numbers; this cell is not: row 3: '<0\.5'; a limit is no number",
         ),
-        ("a,seen,y\n1,2024-03-01,x\n2,,y\n", "column 'seen', row 2: '2024-03-01', 1 of 2 .*days since"),
+        (
+            "a,seen,y\n1,2024-03-01,x\n2,,y\n",
+            "column 'seen' holds dates, row 2: '2024-03-01', 1 of 1 .*days since",
+        ),
         ("a,sex,y\n1,f,x\n2,m,y\n", "column 'sex', row 2: 'f', 2 of 2 cells are no numbers"),
     ],
 )

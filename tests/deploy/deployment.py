@@ -23,11 +23,13 @@ import numpy as np
 import fedgeom
 from fedgeom.data.sites import SiteData
 from fedgeom.deploy import submit
+from fedgeom.deploy.config import EngineName
 from fedgeom.deploy.coordinator_folder import CoordinatorFolder
 from fedgeom.deploy.jobs import Job
+from fedgeom.deploy.nats_site import read_link
 from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.engines.flower import commands
-from fedgeom.engines.flower.processes import free_port
+from fedgeom.engines.processes import free_port
 from fedgeom.geometry.hyperbolic.sampling import labelled_disc
 from tests.deploy.making import ask_stewards, loosen
 
@@ -148,14 +150,16 @@ class Federation:
         *,
         proxied: Collection[str] = (),
         environment: Mapping[str, str] | None = None,
+        engine: EngineName = "flower",
     ):
         """Make all folders; the ``proxied`` sites reach the coordinator through a line that can be cut."""
+        self.engine: EngineName = engine
         self.root, self.data = root, {site.name: site for site in data}
         self._environment = dict(environment or {})
         self.port = free_port()
         self.lines = {name: Proxy(self.port) for name in proxied}
         self.coordinator = CoordinatorFolder.create(
-            root / "coordinator", names=["localhost"], host="127.0.0.1", port=self.port
+            root / "coordinator", names=["localhost"], host="127.0.0.1", port=self.port, engine=engine
         )
         self.sites: dict[str, SiteFolder] = {}
         for site in data:
@@ -167,7 +171,8 @@ class Federation:
 
     def make_site(self, site: SiteData, port: int | None = None) -> SiteFolder:
         """Make a site's folder with its data."""
-        folder = SiteFolder.create(self.root / site.name, site.name, f"127.0.0.1:{port or self.port}")
+        address = f"127.0.0.1:{port or self.port}"
+        folder = SiteFolder.create(self.root / site.name, site.name, address, engine=self.engine)
         np.savez(folder.path / "data.npz", X=site.X, y=site.y)
         text = folder.config_file.read_text(encoding="utf-8")
         text = text.replace('file = "data.csv"', 'file = "data.npz"').replace('label = "label"', 'label = "y"')
@@ -230,6 +235,9 @@ class Federation:
 
     def connected(self, name: str) -> bool:
         """Say whether the coordinator has let a site in since it was last started."""
+        if self.engine == "nats":
+            report = read_link(self.sites[name])
+            return report is not None and report.since > 0
         return commands.ACTIVATED in self.log(name)[self._began.get(name, 0) :]
 
     def _start(self, name: str, command: list[str], environment: Mapping[str, str]) -> None:
@@ -254,19 +262,29 @@ class Federation:
     def kill(self, name: str) -> None:
         """Kill a site, or the coordinator with its SuperLink: every process of it at once, without warning."""
         self.running[name].kill()
-        for group in {process.group for process in self.find(f"/{name}/flower/guards/")}:
+        for group in {process.group for process in self._parts_of(name)}:
             os.killpg(group, signal.SIGKILL)
         self.running.pop(name).wait()
 
+    def _parts_of(self, name: str) -> list[Process]:
+        """Return the processes that a site or the coordinator has started."""
+        if self.engine == "flower":
+            return self.find(f"/{name}/flower/guards/")
+        return [process for process in self.find(f"{self.root}/{name}") if " -m fedgeom." in process.command]
+
     def answering(self, name: str) -> list[int]:
         """Return the processes that answer a question for a site just now: forks of the one that stays."""
-        found = self.find(f"/{name}/flower/guards/flwr-clientapp")
+        word = f"/{name}/flower/guards/flwr-clientapp" if self.engine == "flower" else f"answer {self.root}/{name}"
+        found = self.find(word)
         staying = {process.pid for process in found}
         return [process.pid for process in found if process.parent in staying]
 
     def kill_conductor(self, job: Job) -> bool:
         """Kill the process that holds a run's conversation, not the SuperLink; say whether it was there."""
-        conductors = self.find("/coordinator/flower/guards/flwr-serverapp")
+        by_flower = self.engine == "flower"
+        conductors = self.find(
+            "/coordinator/flower/guards/flwr-serverapp" if by_flower else f"coordinator {job.name}"
+        )
         found = [process for process in conductors if has_open(process, job.run_folder / "lock")]
         for process in found:
             os.kill(process.pid, signal.SIGKILL)

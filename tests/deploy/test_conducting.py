@@ -11,7 +11,7 @@ from fedgeom.crypto.keys import Identity
 from fedgeom.deploy import conductor
 from fedgeom.deploy.jobs import create_job
 from fedgeom.errors import InputError, TooFewSitesError
-from fedgeom.federation.coordinator import Lost
+from fedgeom.federation.coordinator import Event, Lost
 from fedgeom.federation.record import read_folder
 from fedgeom.federation.session import Session
 from fedgeom.storage import locked, write_file
@@ -86,7 +86,7 @@ class EmptyGrid:
 
 def test_a_job_to_which_nobody_came_is_written_down_as_failed(coordinator, job):
     with pytest.raises(TooFewSitesError, match="0 of the 2 sites needed"):
-        conductor.conduct(coordinator, job, EmptyGrid())
+        conductor.conduct(coordinator, job, conductor.reach_by_flower(EmptyGrid()))
     record = read_folder(job.run_folder)
     assert record["status"]["state"] == "failed"
     assert "missing: anna, bert, carl" in record["status"]["detail"]
@@ -96,5 +96,56 @@ def test_a_job_to_which_nobody_came_is_written_down_as_failed(coordinator, job):
 def test_a_run_is_conducted_by_one_process_at_a_time(coordinator, job):
     job.run_folder.mkdir()
     with locked(job.run_folder / "lock", "busy"), pytest.raises(InputError, match="by another process"):
-        conductor.conduct(coordinator, job, EmptyGrid())
+        conductor.conduct(coordinator, job, conductor.reach_by_flower(EmptyGrid()))
     assert not (job.run_folder / "status.json").exists()
+
+
+class Clock:
+    """A clock that only moves when somebody sleeps."""
+
+    now = 0.0
+
+    def __call__(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.now += seconds
+
+
+def gathered(times, **options):
+    """Wait for three sites, each of which comes at its time; return who came, what was told, and how long it took."""
+    clock, events = Clock(), []
+    given = {"wait": 60.0, "min_sites": 2, **options}
+    found = conductor.gather(
+        lambda: {name: name.upper() for name, when in times.items() if when <= clock.now},
+        ("anna", "bert", "carl"),
+        watch=events.append,
+        clock=clock,
+        sleep=clock.sleep,
+        **given,
+    )
+    return dict(found), events, clock.now
+
+
+def test_waiting_ends_when_all_are_there():
+    found, events, took = gathered({"anna": 0, "bert": 10, "carl": 20, "dora": 0})
+    assert found == {"anna": "ANNA", "bert": "BERT", "carl": "CARL"}
+    assert 20 <= took < 21
+    assert [(one.site, one.state) for one in events] == [(name, "joined") for name in ("anna", "bert", "carl")]
+
+
+def test_waiting_ends_with_its_time_when_enough_are_there():
+    found, events, took = gathered({"anna": 0, "bert": 10, "carl": 100})
+    assert set(found) == {"anna", "bert"}
+    assert 60 <= took < 61
+    assert events[-1] == Event(0, "join", "carl", "lost", "did not come within 60 s")
+
+
+def test_too_few_sites_are_named():
+    with pytest.raises(TooFewSitesError, match="1 of the 2 sites needed came within 60 s; missing: bert, carl"):
+        gathered({"anna": 0, "dora": 0})
+
+
+def test_without_waiting_one_look_decides():
+    found, _, took = gathered({"anna": 0, "carl": 0}, wait=0.0)
+    assert (set(found), took) == ({"anna", "carl"}, 0.0)

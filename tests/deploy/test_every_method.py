@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives import serialization
 
 import fedgeom
 from fedgeom.deploy.answers import read_data
-from fedgeom.deploy.conductor import conduct
+from fedgeom.deploy.conductor import conduct, reach_by_flower
 from fedgeom.deploy.jobs import create_job
 from fedgeom.deploy.programs import client_app
 from fedgeom.deploy.site_folder import SiteFolder
@@ -71,7 +71,7 @@ def test_a_job_is_conducted_to_its_end_over_the_nodes_that_prove_who_they_are(
     text = 'method = "hulls"\nseed = 5\nwait = 0\nholdout = 0.25\n[parameters]\nepsilon = 0.05\n'
     (tmp_path / "study.toml").write_text(text)
     job = create_job(coordinator, tmp_path / "study.toml")
-    conduct(coordinator, job, grid)
+    conduct(coordinator, job, reach_by_flower(grid))
     record = read_folder(job.run_folder)
     assert record["status"]["state"] == "finished"
     assert {entry.site for entry in record["ledger"]} == set(folders)

@@ -57,7 +57,7 @@ def test_a_site_that_cannot_be_read_keeps_nobody_from_being_checked(tmp_path, si
     assert "UTF-8" in said["site-2",]
     assert said["site-3",] == "row 5, column 'ash' is nan"
     assert "'2020-01-03'" in said["date",]
-    assert "days since some day" in said["date",]
+    assert "holds dates" in said["date",]
     assert "cannot be read as .h5ad" in said["odd",] or "needs anndata" in said["odd",]
     assert [one.name for one in checked.report.sites] == ["site-3", "site-4"]
     with pytest.raises(InputError, match="not ready, 5 faults"):
@@ -65,7 +65,7 @@ def test_a_site_that_cannot_be_read_keeps_nobody_from_being_checked(tmp_path, si
 
 
 def test_text_in_a_column_keeps_nobody_from_being_checked(tmp_path):
-    for name, dose, gap in (("a", "1.5", "3"), ("b", '"1,5"', ""), ("c", "2.5", "4")):
+    for name, dose, gap in (("a", "1.5", "3"), ("b", "low", ""), ("c", "2.5", "4")):
         rows = "".join(f"{at},{dose},{gap if at == 4 else 1},{'uv'[at % 2]}\n" for at in range(12))
         (tmp_path / f"{name}.csv").write_text(f"age,dose,bmi,y\n{rows}")
     file = tmp_path / "f.toml"
@@ -73,7 +73,7 @@ def test_text_in_a_column_keeps_nobody_from_being_checked(tmp_path):
         'method = "fedavg"\nlabel = "y"\n' + "".join(f'[[sites]]\nfile = "{name}.csv"\n' for name in "abc")
     )
     text, gap = check_federation(file).report.errors
-    assert "column 'dose', row 2: '1,5', 12 of 12 cells are no numbers; write 1.5 with a point" in text.what
+    assert "column 'dose', row 2: 'low', 12 of 12 cells are no numbers" in text.what
     assert gap.what == "row 6, column 'bmi' is nan"
     assert text.sites == gap.sites == ("b",)
     rows = "".join(f"{at},{'abc'[at % 3]},{'' if at == 4 else 1},{at % 2},x\n" for at in range(30))
@@ -156,3 +156,39 @@ def test_one_file_with_all_sites_is_looked_at_as_well(tmp_path):
     (found,) = check_federation(file, policy="relaxed").report.errors
     assert "has no column 'twon'" in found.what
     assert "Did you mean 'town'?" in f"{found.what} {found.remedy}"
+
+
+def test_how_files_are_read_is_said_and_can_be_overridden(tmp_path):
+    german = "age;crp;y\n" + "".join(f"{20 + at},5;1,{at + 100};{'ab'[at % 2]}\n" for at in range(40))
+    for name in ("n", "s", "e"):
+        (tmp_path / f"{name}.csv").write_text(german)
+    blocks = "".join(f'[[sites]]\nfile = "{name}.csv"\n' for name in ("n", "s"))
+    file = tmp_path / "f.toml"
+    file.write_text(
+        'method = "ridge"\nlabel = "y"\nprepare = "table"\n' + blocks + '[[sites]]\nfile = "e.csv"\ndecimal = "."'
+    )
+    report = check_federation(file, policy="relaxed").report
+    (said,) = [one for one in report.at("note") if "decimal commas" in one.what]
+    assert said.sites == ("n", "s")
+    assert "column 'age' has decimal commas: '20,5' is read as 20.5" in said.what
+    (doubted,) = [one for one in report.warnings if one.topic == "decimals"]
+    assert "'1,100' is read as 1.1, because other columns have decimal commas" in doubted.what
+    (wrong,) = report.errors
+    assert wrong.sites == ("e",)
+    assert "column 'age' is 0% numbers" in wrong.what
+    assert "same decimal mark" in wrong.remedy
+
+
+def test_cells_that_are_no_numbers_are_listed_by_site_and_made_gaps_where_that_is_said(tmp_path):
+    rows = "".join(f"{20 + at},{at % 7},{'ab'[at % 2]}\n" for at in range(60))
+    for name in ("n", "s", "e"):
+        (tmp_path / f"{name}.csv").write_text("age,z,y\n" + rows + ("sixty,1,a\n72?,2,b\n" if name == "s" else ""))
+    blocks = "".join(f'[[sites]]\nfile = "{name}.csv"\n' for name in ("n", "s", "e"))
+    file = tmp_path / "f.toml"
+    file.write_text('method = "ridge"\nlabel = "y"\nprepare = "table"\n' + blocks)
+    (fault,) = check_federation(file, policy="relaxed").report.errors
+    assert fault.sites == ("s",)
+    assert "column 'age' is 97% numbers; these 2 cells are not: row 62: 'sixty', row 63: '72?'" in fault.what
+    coerced = check_federation(file, policy="relaxed", coerce=True).report
+    assert coerced.ready
+    assert any("with coerce they are gaps" in one.what and one.sites == ("s",) for one in coerced.warnings)

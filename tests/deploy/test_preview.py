@@ -42,7 +42,7 @@ def test_what_would_leave(anna, tmp_path):
     assert files(tmp_path) == before
     assert (found.site, found.method, found.phantoms, found.refusals) == ("anna", "hulls", 2, [])
     asked = [one.question for one in found.messages]
-    assert asked[:2] == ["join.hello", "join.share"]
+    assert asked[:3] == ["join.hello", "join.meet", "join.share"]
     assert {"hulls.extent", "hulls.encode", "sum.unmask"} <= set(asked)
     assert all(one.bytes > 0 and one.received > 0 and one.reveals for one in found.messages)
     if not found.broke_off:

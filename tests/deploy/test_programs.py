@@ -39,6 +39,7 @@ def test_a_coordinator_conducts_jobs_of_its_folder_only(tmp_path, monkeypatch):
     job = create_job(coordinator, tmp_path / "study.toml")
     conducted, grid = [], object()
     monkeypatch.setattr("fedgeom.deploy.conductor.conduct", lambda *given: conducted.append(given))
+    monkeypatch.setattr("fedgeom.deploy.conductor.reach_by_flower", lambda given: given)
     monkeypatch.delenv(FOLDER_VARIABLE, raising=False)
     with pytest.raises(InputError, match="fedgeom coordinator start"):
         programs.conduct_job(job.name, grid)

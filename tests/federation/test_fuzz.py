@@ -113,12 +113,14 @@ def close(exchange: Exchange, data: bytes) -> bool:
         )
     if kind.kind == "join.draw" and len(told.cohort) <= COMPLETE_UP_TO < len(true.cohort):  # groups draw with few
         return False
-    if kind.kind == "join.share" and (told.numbers, told.draw) != (true.numbers, true.draw):
+    if kind.kind == "join.meet" and (told.numbers, told.draw) != (true.numbers, true.draw):
         return not told.numbers and not told.draw and len(told.cohort) <= COMPLETE_UP_TO
-    if kind.kind in ("join.share", "join.draw", "names.open", "names.hold"):  # fewer: a site was lost
+    if kind.kind in ("join.meet", "join.draw", "names.open", "names.hold"):  # fewer: a site was lost
         field = "sealed" if kind.kind.startswith("names.") else "cohort"
         here, all_of_them = getattr(told, field), getattr(true, field)
         return here.items() <= all_of_them.items() and len(here) >= 3
+    if kind.kind == "join.share":  # another ciphertext opens to another secret, and then no letter opens
+        return set(told.ciphertexts) <= set(true.ciphertexts)
     if kind.kind == "sum.witness":  # which question the others masked for a witness cannot know; it signs one list
         outside = exchange.runner.identity.name not in told.participants
         fits = {*told.alive, *told.dropped} == set(told.participants) <= set(told.members) == set(true.members)

@@ -29,7 +29,16 @@ from fedgeom.federation.messages import (
     read_answer,
     unpack,
 )
-from fedgeom.protocols.join.messages import DrawRing, Hello, Letters, PublicKeys, RingNumber, Share
+from fedgeom.protocols.join.messages import (
+    Ciphertexts,
+    DrawRing,
+    Hello,
+    Letters,
+    Meet,
+    PublicKeys,
+    RingNumber,
+    Share,
+)
 from fedgeom.protocols.model_delivery import ModelTaken, TakeModel
 from fedgeom.protocols.names import OpenNames, SealedNames, SealNames, Vocabulary
 from fedgeom.protocols.secure_sum.messages import (
@@ -91,6 +100,7 @@ class Carry(Message, frozen=True, kw_only=True):
 def keys() -> PublicKeys:
     return PublicKeys(
         letters=bytes(32),
+        kem=bytes(1184),
         masks=(bytes(32),),
         seals=(bytes(32),),
         columns=2,
@@ -113,7 +123,9 @@ def samples() -> list[Message]:
         ),
         Waiting(),
         keys(),
-        Share(cohort={"a": keys(), "b": keys()}, numbers={"a": bytes(32), "b": bytes(32)}, draw=1),
+        Meet(cohort={"a": keys(), "b": keys()}, numbers={"a": bytes(32), "b": bytes(32)}, draw=1),
+        Ciphertexts(ciphertexts={"a": bytes(1088)}),
+        Share(ciphertexts={"a": bytes(1088)}),
         Letters(letters={"a": b"123"}, needed=2, locked=(bytes(64),)),
         MaskedVector(vector=Array.of(np.arange(3, dtype=np.uint64)), signature=bytes(64)),
         Confirm(round=0, alive=("a",), dropped=("b",)),

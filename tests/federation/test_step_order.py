@@ -10,7 +10,7 @@ import pytest
 import fedgeom
 from fedgeom.errors import InputError
 from fedgeom.federation.steps import numbers_only, unfit
-from fedgeom.preparation import PCA, Impute, LogCounts, OneHot, Scale, SelectVariable, ToDisc
+from fedgeom.preparation import PCA, Clip, Impute, LogCounts, OneHot, Scale, SelectVariable, ToDisc
 from tests.preparation.raw import clinical, counts
 
 WRONG = {
@@ -19,6 +19,7 @@ WRONG = {
     "text comes late": ((Impute(), OneHot()), "'one-hot' after 'impute', which takes no text"),
     "no counts any more": ((Scale(), LogCounts()), "'log-counts', which wants counts, after 'scale'"),
     "twice": ((LogCounts(), LogCounts()), "'log-counts', which wants counts, after 'log-counts'"),
+    "moved too late": ((Scale(), Clip(ranges=[-3, 3])), "'clip' after 'scale', which sums numbers"),
     "logarithms": (
         (LogCounts(), SelectVariable(9, flavor="seurat-v3")),
         "'select-variable', which wants counts, after 'log-counts'",
@@ -38,11 +39,16 @@ def test_a_step_that_would_get_what_it_cannot_take_is_refused_with_what_to_do(st
     [
         (OneHot(), Impute(), LogCounts(), SelectVariable(9), Scale(), PCA(2)),
         (SelectVariable(9, flavor="seurat-v3"), LogCounts(), Scale(), ToDisc()),
-        (Impute(), Scale(), Scale()),
+        (OneHot(), Clip(ranges={"age": [0, 99]}), Impute(), Scale()),
     ],
 )
 def test_other_orders_stand(steps):
     assert fedgeom.Ridge(prepare=steps).preparing == steps
+
+
+def test_m4_no_step_stands_twice():
+    with pytest.raises(InputError, match=r"'scale' twice; wanted each step once"):
+        fedgeom.Ridge(prepare=[Impute(), *[Scale()] * 1000])
 
 
 def test_counts_below_zero_are_found_behind_a_step_that_fills_gaps_but_not_among_words():

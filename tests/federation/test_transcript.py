@@ -21,6 +21,7 @@ from tests.protocols.summing import killer
 Outcomes = dict[str, bytes | Lost]
 STEPS = [
     ("join.hello", 1),
+    ("join.meet", 1),
     ("join.share", 1),
     ("hulls.extent", 1),
     ("sum.confirm", 1),

@@ -87,6 +87,10 @@ def test_with_noise_it_is_too(method: Method) -> None:
     [
         fedgeom.FedAvg(n_rounds=2, **GROUPS),
         fedgeom.Moments(space="euclidean", **GROUPS),
+        fedgeom.Moments(space="euclidean", prepare="table", **GROUPS),
+        fedgeom.Ridge(prepare="table", personal=True, **GROUPS),
+        fedgeom.Ellipses(names="shared", holdout=0.25, **GROUPS),
+        fedgeom.Shrunk(n_rounds=2, **GROUPS),
         fedgeom.XCLP(n_groups=3, **PAIRS),
     ],
     ids=lambda method: method.name,
@@ -99,12 +103,14 @@ UNEVEN = ("a", "a very long name of a hospital", "bb", "ccc", "dddd", "e", "f", 
 
 
 @pytest.mark.parametrize("by", ["sites", "seed"])
-@pytest.mark.parametrize("name", ["fedavg", "moments"])
+@pytest.mark.parametrize("name", ["fedavg", "moments", "ridge"])
 def test_groups_of_different_sizes_and_names_that_are_not_equally_long(name: str, by: str) -> None:
     groups = {"name": "groups", "n_groups": 3, "drawn_by": by}
     method: Method = fedgeom.FedAvg(aggregation=groups, **FEW)
     if name == "moments":
         method = fedgeom.Moments(space="euclidean", aggregation=groups)
+    if name == "ridge":
+        method = fedgeom.Ridge(aggregation=groups)
     found = held(method, UNEVEN)
     found.check()
     assert any(one.bound for one in found.told.exchanges) == (by == "sites")

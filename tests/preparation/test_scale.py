@@ -7,7 +7,8 @@ import pytest
 from sklearn.preprocessing import StandardScaler
 
 from fedgeom.data.sites import SiteData
-from fedgeom.preparation import Scale, fit_plain
+from fedgeom.errors import InputError
+from fedgeom.preparation import Clip, Scale, fit_plain
 from tests.preparation.raw import counts, pooled
 
 
@@ -33,6 +34,19 @@ def test_a_limit_holds_back_what_is_far_out():
     sites = tables()
     made = fit_plain([Scale(max_value=1.0)], sites)
     assert np.abs(pooled([made.transform(s) for s in sites])).max() == 1.0
+
+
+def test_clip_keeps_numbers_within_ranges_of_the_terms_and_leaves_gaps():
+    sites = [SiteData(s.name, s.X, s.y, columns=tuple("abcd")) for s in tables()]
+    sites[0].table[0, 1] = np.nan
+    made = fit_plain([Clip(ranges={"b": [0, 1]})], sites)
+    X = pooled(sites)
+    np.testing.assert_array_equal(pooled([made.transform(s) for s in sites])[:, 1], np.clip(X[:, 1], 0, 1))
+    np.testing.assert_array_equal(pooled([made.transform(s) for s in sites])[:, [0, 2, 3]], X[:, [0, 2, 3]])
+    everywhere = fit_plain([Clip(ranges=[-1, 1])], sites)
+    np.testing.assert_array_equal(pooled([everywhere.transform(s) for s in sites]), np.clip(X, -1, 1))
+    with pytest.raises(InputError, match="clip without ranges"):
+        Clip()
 
 
 def test_a_sparse_table_is_scaled_and_float32_stays():

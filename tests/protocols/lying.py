@@ -14,7 +14,17 @@ from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.federation.messages import Message, Question, Refusal, decode, pack, unpack
 from fedgeom.federation.method import Method
 from fedgeom.federation.policy import Policy
-from fedgeom.protocols.join.messages import DrawRing, Hello, Letters, PublicKeys, RingNumber, Share, cohort_seed
+from fedgeom.protocols.join.messages import (
+    Ciphertexts,
+    DrawRing,
+    Hello,
+    Letters,
+    Meet,
+    PublicKeys,
+    RingNumber,
+    Share,
+    cohort_seed,
+)
 from fedgeom.protocols.secure_sum.messages import (
     Confirm,
     Confirmation,
@@ -54,6 +64,8 @@ class Lying:
         self.masked: dict[str, bytes] = {}
         """The signatures that came with masked vectors of round 0."""
         self.mail: dict[str, dict[str, bytes]] = {name: {} for name in self.names}
+        self.ciphertexts: dict[str, dict[str, bytes]] = {name: {} for name in self.names}
+        """For each site those that came for it, by sender."""
         self.locked: dict[str, tuple[bytes, ...]] = {}
 
     def ask(self, name: str, question: Question, *, run: bytes | None = None) -> Any:
@@ -94,19 +106,26 @@ class Lying:
         question = DrawRing(cohort=self.keys, draw=draw)
         return {name: self.get(name, question, RingNumber).number for name in self.names}
 
-    def cohort(self) -> Share:
+    def cohort(self) -> Meet:
         """Return what all are told of the cohort."""
-        return Share(cohort=self.keys, numbers=self.numbers)
+        return Meet(cohort=self.keys, numbers=self.numbers)
 
     @property
     def seed(self) -> bytes:
         """What the neighbourhoods follow from."""
         return cohort_seed(self.run, self.keys, self.numbers)
 
-    def share(self) -> Lying:
+    def meet(self) -> Lying:
         self.numbers = self.draw()
         for name in self.names:
-            sent = self.get(name, self.cohort(), Letters)
+            for to, ciphertext in self.get(name, self.cohort(), Ciphertexts).ciphertexts.items():
+                self.ciphertexts[to][name] = ciphertext
+        return self
+
+    def share(self) -> Lying:
+        self.meet()
+        for name in self.names:
+            sent = self.get(name, Share(ciphertexts=self.ciphertexts[name]), Letters)
             self.locked[name] = sent.locked
             for to, letter in sent.letters.items():
                 self.mail[to][name] = letter

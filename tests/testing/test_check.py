@@ -190,6 +190,14 @@ class DrawnAnew(MomentsSite):
         return self.contribute(ask, found.vector + noise)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Unfloored(fedgeom.Moments):
+    """Sums columns that a single row sets apart."""
+
+    name: ClassVar[str] = "test unfloored"
+    column_floors: ClassVar[bool] = False
+
+
 def broken(site: type[MomentsSite], title: str) -> type[Method]:
     """Return Moments with another site."""
     return dataclass(frozen=True, kw_only=True)(type("Broken", (fedgeom.Moments,), {"name": title, "site": site}))
@@ -209,6 +217,7 @@ BROKEN: dict[str, tuple[Method, str]] = {
     "refuses_spoilt_messages": (broken(CarelessSite, "test careless")(), "made the site fail"),
     "refuses_tricks": (Trusted(), "gets an answer"),
     "refusals_reveal_nothing": (broken(TalkativeSite, "test talkative")(), "depends on the data"),
+    "no_sum_rests_on_few": (Unfloored(), r"one 1: .* rest on fewer than 10 rows(.|\n)*row 7 of 'site-2'"),
 }
 """For each check a method that breaks its law, and what is said of it."""
 

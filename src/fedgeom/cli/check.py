@@ -12,6 +12,11 @@ if TYPE_CHECKING:
     from fedgeom.report.table import ReportTable
 
 
+Coerce = Annotated[
+    bool, typer.Option("--coerce", help="Make cells that are no numbers, in columns of numbers, gaps.")
+]
+
+
 def check(
     federation: Annotated[
         Path, typer.Argument(help="A federation file; docs/federation-file.md says what is in it.")
@@ -19,6 +24,7 @@ def check(
     policy: Annotated[
         str, typer.Option(help='What the sites allow where the file has no [policy]: "strict" or "relaxed".')
     ] = "strict",
+    coerce: Coerce = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON, for machines.")] = False,
 ) -> None:
     """Find all faults of all sites at once, with what to do about each; nothing is computed or sent.
@@ -33,11 +39,11 @@ def check(
 
     screen = console()
     if as_json:
-        report = check_federation(federation, policy=policy).report
+        report = check_federation(federation, policy=policy, coerce=coerce).report
         typer.echo(json.dumps(report.plain(), indent=2, ensure_ascii=False))
         raise typer.Exit(0 if report.ready else 1)
     with screen.status("reading the sites' files"):
-        checked = check_federation(federation, policy=policy)
+        checked = check_federation(federation, policy=policy, coerce=coerce)
     report = checked.report
     some = f": {report.method}" if report.method else ""
     over = f" over {len(report.sites)} site{'s' if len(report.sites) != 1 else ''}" if report.sites else ""
@@ -49,7 +55,7 @@ def check(
     show_report(report, screen)
     screen.print()
     if report.ready:
-        tell(screen, Cell("ready", "good"), f": fedgeom run {federation}")
+        tell(screen, Cell("ready", "good"), f": fedgeom run {federation}{' --coerce' if coerce else ''}")
         return
     count = len(report.errors)
     tell(screen, Cell("not ready", "bad"), f": {count} fault{'s' if count > 1 else ''}")
@@ -66,6 +72,7 @@ def cost(
     policy: Annotated[
         str, typer.Option(help='What the sites allow where the file has no [policy]: "strict" or "relaxed".')
     ] = "strict",
+    coerce: Coerce = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON, for machines.")] = False,
 ) -> None:
     """Say what a job will cost before it runs: questions, bytes, processor time, memory; nothing is sent.
@@ -80,7 +87,7 @@ def cost(
     from fedgeom.protocols.plan import costs_of, shape_like, shape_of
     from fedgeom.report.table import Cell, to_terminal
 
-    checked = check_federation(federation, policy=policy)
+    checked = check_federation(federation, policy=policy, coerce=coerce)
     plan, method, looked = stop_if_unready(checked)
     tables = looked.sites
     shape = shape_of(method, tables, checked.policy, plan.seed)

@@ -34,12 +34,14 @@ def init(
     insecure: Annotated[
         bool, typer.Option("--insecure", help="No TLS and no node keys; on this machine only (127.0.0.1).")
     ] = False,
+    engine: Annotated[str, typer.Option(help="What carries the questions: flower or nats.")] = "flower",
     renew: Annotated[
         bool, typer.Option("--renew", help="Only make a new TLS certificate, with the names in coordinator.toml.")
     ] = False,
 ) -> None:
     """Make the certificate authority, the TLS certificate and an empty roster."""
     from fedgeom.deploy.certificates import valid_until
+    from fedgeom.deploy.config import check_engine_name
     from fedgeom.deploy.coordinator_folder import CoordinatorFolder
     from fedgeom.errors import InputError
 
@@ -56,7 +58,10 @@ def init(
             "no --name was given; sites check that the certificate is made out for the address they use, such as "
             "--name coordinator.hospital.example"
         )
-    made = CoordinatorFolder.create(folder, names=name or [], host=host, port=port, insecure=insecure)
+    carrier = check_engine_name(engine)
+    made = CoordinatorFolder.create(
+        folder, names=name or [], host=host, port=port, insecure=insecure, engine=carrier
+    )
     typer.echo(f"coordinator's folder: {made.path}")
     typer.echo("next: fedgeom coordinator admit NAME.pub for each site, then send all sites roster.json", err=True)
     if not insecure:
@@ -68,6 +73,7 @@ def admit(
     files: Annotated[list[Path], typer.Argument(help="Public files of sites, NAME.pub.")], folder: Folder = Path()
 ) -> None:
     """Let sites in; a running coordinator takes note within seconds."""
+    from fedgeom.crypto.keys import describe_identity
     from fedgeom.deploy.coordinator import is_running
     from fedgeom.deploy.coordinator_folder import CoordinatorFolder
 
@@ -75,7 +81,7 @@ def admit(
     made.config()
     for file in files:
         lines = made.admit(file)
-        typer.echo(f"admitted {lines.name}, identity {lines.identity}")
+        typer.echo(f"admitted {lines.name}, identity {describe_identity(bytes.fromhex(lines.identity))}")
     typer.echo(f"check the identity by telephone; then send {made.roster_file} to all sites", err=True)
     if is_running(made):
         typer.echo("the running coordinator lets new sites in within seconds", err=True)
@@ -115,7 +121,7 @@ def start(folder: Folder = Path()) -> None:
     """Carry questions between jobs and sites until stopped."""
     from fedgeom.deploy.coordinator import run_coordinator
     from fedgeom.deploy.coordinator_folder import CoordinatorFolder
-    from fedgeom.engines.flower.processes import ending_politely
+    from fedgeom.engines.processes import ending_politely
 
     try:
         with ending_politely():

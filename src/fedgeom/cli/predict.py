@@ -243,7 +243,8 @@ def _read_raw(file: Path, model: Any, wanted: Any, label: str | None, also: tupl
     from fedgeom.data.readers import read_table
     from fedgeom.errors import InputError
 
-    table = read_table(file, columns=wanted, label=label, also=also, as_it_came=True, text=True)
+    how = {"categorical": model.preparation.raw.texts}
+    table = read_table(file, columns=wanted, label=label, also=also, as_it_came=True, text=True, reading=how)
     named = set(model.column_names)
     if named and table.columns and not named & set(table.columns):
         raise InputError(f"{file} has none of the raw columns that the model learnt from")

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fedgeom.cli.check import Coerce
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
 SHOWN = 3
 """So many warnings on tables are printed before a run; `fedgeom check` has all."""
+READ = ("decimals", "encoding")
+"""What is said of how files were read, though nothing is odd about it."""
 Out = Annotated[
     Path | None,
     typer.Option(help="Where to keep the figures: OUT-1, OUT-2, …; in runs, after the file's name, if not given."),
@@ -52,6 +56,7 @@ def run(
         Path | None,
         typer.Option(help="Finish the run in this folder, which was interrupted, instead of beginning a new one."),
     ] = None,
+    coerce: Coerce = False,
 ) -> None:
     """Run a method over the sites of a federation file, all in this process, through the full protocol."""
     from fedgeom.cli.outcome import kept, new_folder, show, this_folder
@@ -72,16 +77,19 @@ def run(
         )
     if seed is None:
         seed = plan.seed if resume is None else read_folder(resume)["config"]["seed"]
-    checked = check_federation(federation, seed=seed, policy=policy)
+    checked = check_federation(federation, seed=seed, policy=policy, coerce=coerce)
     plan, method, looked = stop_if_unready(checked)
     if checked.chosen:
         tell(screen, Cell(checked.chosen, "dim"))
         screen.print()
     tell(screen, Cell(policy_line(plan, policy), "dim"))
     screen.print()
+    for note in checked.report.at("note"):
+        if note.topic in READ:
+            tell(screen, Cell(str(note), "dim"))
     _tell_odd(checked.report.warnings, federation, screen)
     folder = resume or (this_folder(into) if into else new_folder(out or Path("runs") / federation.stem))
-    with kept(folder, screen, again=f"fedgeom run {federation} --resume {folder}"):
+    with kept(folder, screen, again=f"fedgeom run {federation} --resume {folder}{' --coerce' if coerce else ''}"):
         with Questions(screen) as watch:
             finished = conduct(
                 method,
@@ -124,6 +132,7 @@ def compare(
     ] = 1,
     out: Out = None,
     resume: Resume = None,
+    coerce: Coerce = False,
 ) -> None:
     """Run several methods on the same rows and splits, all in this process: one table, and which to take."""
     from fedgeom.deploy.study_file import read_comparison
@@ -131,7 +140,7 @@ def compare(
 
     if seeds < 1:
         raise InputError(f"--seeds {seeds} given; wanted 1 or more")
-    again = f"fedgeom compare {federation} --methods {methods} --seeds {seeds}"
+    again = f"fedgeom compare {federation} --methods {methods} --seeds {seeds}{' --coerce' if coerce else ''}"
     run_study(
         federation,
         lambda path, plan, sites: read_comparison(path, plan, sites, methods, seeds),
@@ -139,6 +148,7 @@ def compare(
         out,
         resume,
         again,
+        coerce=coerce,
     )
 
 
@@ -149,11 +159,13 @@ def sweep(
     ],
     out: Out = None,
     resume: Resume = None,
+    coerce: Coerce = False,
 ) -> None:
     """Try the settings of each row over seeds, choose on rows set aside, test what was chosen: one table."""
     from fedgeom.deploy.study_file import read_sweep
 
-    run_study(study, read_sweep, "sweep", out, resume, f"fedgeom sweep {study}")
+    again = f"fedgeom sweep {study}{' --coerce' if coerce else ''}"
+    run_study(study, read_sweep, "sweep", out, resume, again, coerce=coerce)
 
 
 def run_study(
@@ -163,6 +175,8 @@ def run_study(
     out: Path | None,
     resume: Path | None,
     again: str,
+    *,
+    coerce: bool = False,
 ) -> None:
     """Run what a file wants compared or swept, print its tables, and keep them in files of the given name."""
     from fedgeom.cli.outcome import kept, new_folder
@@ -179,7 +193,7 @@ def run_study(
     if resume is not None and out is not None:
         raise InputError("--resume goes on in its folder; leave --out away")
     screen = console()
-    plan = read_federation(path)
+    plan = read_federation(path, coerce=coerce)
     policy = build_policy(path, plan, "relaxed")
     sites = read_sites(path, plan)
     study = read(path, plan, sites)

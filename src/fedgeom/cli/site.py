@@ -49,11 +49,16 @@ def init(
     insecure: Annotated[
         bool, typer.Option("--insecure", help="No TLS; works with a coordinator on this machine only.")
     ] = False,
+    engine: Annotated[
+        str, typer.Option(help="What carries the questions: flower or nats, as the coordinator says.")
+    ] = "flower",
     new_node_key: Annotated[
         bool, typer.Option("--new-node-key", help="Only make a new node key in an existing folder.")
     ] = False,
 ) -> None:
     """Make a site's folder with its keys, and print the public lines to send to the coordinator."""
+    from fedgeom.crypto.keys import describe_identity
+    from fedgeom.deploy.config import check_engine_name
     from fedgeom.deploy.site_folder import SiteFolder
     from fedgeom.errors import InputError
 
@@ -65,10 +70,13 @@ def init(
         site.new_node_key(name)
     else:
         data = "data.csv" if file is None else str(file.absolute())
-        site = SiteFolder.create(where, name, coordinator, file=data, label=label, insecure=insecure)
+        site = SiteFolder.create(
+            where, name, coordinator, file=data, label=label, insecure=insecure, engine=check_engine_name(engine)
+        )
     public = site.public_file(name)
     typer.echo(public.read_text(encoding="utf-8"), nl=False)
     typer.secho(f"\nSend these lines ({public}) to the coordinator.", err=True)
+    typer.secho(f"The identity to compare by telephone: {describe_identity(site.identity().public)}", err=True)
     typer.secho(
         f"Put its ca.pem and roster.json into {site.path}, look over site.toml there, then:\n"
         f"  fedgeom site preview federation.toml --folder {where}\n"
@@ -82,7 +90,7 @@ def start(folder: Folder = Path()) -> None:
     """Answer the coordinator's questions until stopped; connects again by itself."""
     from fedgeom.deploy.site import run_site
     from fedgeom.deploy.site_folder import SiteFolder
-    from fedgeom.engines.flower.processes import ending_politely
+    from fedgeom.engines.processes import ending_politely
 
     try:
         with ending_politely():

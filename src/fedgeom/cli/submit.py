@@ -64,7 +64,7 @@ def submit(
     again = f"fedgeom submit --resume {job.name} --folder {folder}"
     tell(screen, "run ", Cell(job.name, "strong"), f" with {', '.join(job.names)}")
     tell(screen, f"terms    {hash_terms(job.terms()).hex()}")
-    number = ""
+    number: str | None = None
     try:
         with terminated():
             number = service.start(made, job)
@@ -72,7 +72,7 @@ def submit(
                 status = service.follow(made, job, number, watch)
     except KeyboardInterrupt:
         screen.print("\nstopping the run")
-        if number:
+        if number is not None:
             service.stop(made, job, number)
         tell(screen, f"Interrupted. What happened so far is in {job.run_folder}")
         tell(screen, f"to go on: {again}")
@@ -80,7 +80,7 @@ def submit(
     screen.print()
     if status.state != "finished":
         show_failure(job.run_folder, f"{status.state}: {status.detail}", screen)
-        complain(f"Flower's log: {made.path / 'coordinator.log'}\nrecord: {job.run_folder}", "")
+        complain(f"the coordinator's log: {made.path / 'coordinator.log'}\nrecord: {job.run_folder}", "")
         complain(f"to go on: {again}\nif a site's keys, data or policy were the reason, submit anew instead", "")
         raise typer.Exit(1)
     show_record(job.run_folder, screen)

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedgeom.arrays import Floats
+from fedgeom.data.cells import NOTHING_SAID, ReadOptions
 from fedgeom.data.columns import check_distinct, index_of
 from fedgeom.data.labels import as_given, in_words, label_type
 from fedgeom.data.rows import dense
@@ -27,8 +28,9 @@ from fedgeom.data.tables import (
     wanted_columns,
 )
 from fedgeom.errors import InputError
+from fedgeom.memo import memoize
 from fedgeom.registry import did_you_mean
-from fedgeom.storage import check_unpacked
+from fedgeom.storage import check_archive, check_unpacked
 
 PIECE = 2**26
 """So many bytes of columns of a Parquet file are read at once: beside the table there is little else in memory."""
@@ -36,7 +38,14 @@ BATCH = 8192
 """So many rows of them are put into the table at once: they fit into a processor's cache."""
 
 
-def read_parquet(file: Path, label: str | None, columns: Columns | None, *, also: Sequence[str] = ()) -> Table:
+def read_parquet(
+    file: Path,
+    label: str | None,
+    columns: Columns | None,
+    *,
+    also: Sequence[str] = (),
+    reading: ReadOptions = NOTHING_SAID,
+) -> Table:
     """Read a Parquet table: columns of numbers a piece at a time, others, where they are wanted, through pandas."""
     parquet = need(file, "pyarrow.parquet", "pandas")
     try:
@@ -48,14 +57,77 @@ def read_parquet(file: Path, label: str | None, columns: Columns | None, *, also
             wanted = wanted_columns(file, header, label, columns, also)
             beside = [*names, *(name for name in (label, *also) if name is not None)]
             kinds = [source.schema_arrow.field(name).type for name in wanted]
-            if all(_is_number(kind) for kind in kinds):
+            if all(_is_number(kind) for kind in kinds) and not set(wanted) & set(reading.categorical):
                 return _numbers(source, wanted, label, also, beside)
             frame = source.read([*beside, *wanted], use_pandas_metadata=True).to_pandas()
     except (OSError, ValueError) as error:  # Arrow's errors are among them
         if isinstance(error, InputError):
             raise
         raise InputError(f"{file} cannot be read as Parquet: {error}") from error
-    return frame_table(frame, str(file), label, wanted, also=also)
+    return frame_table(frame, str(file), label, wanted, also=also, reading=reading)
+
+
+def header_of_parquet(file: Path) -> list[str]:
+    """Return the names of a Parquet file's columns."""
+    schema = need(file, "pyarrow.parquet", "pandas").read_schema(file)
+    index = _index_names(schema)
+    return [name for name in schema.names if name not in index]
+
+
+@memoize(2)
+def _sheet(file: Path, changed: int, sheet: str) -> list[list[Any]]:
+    """Return the cells of a sheet, row by row, without rows and columns that are wholly empty at its edges."""
+    calamine = need(file, "python_calamine", extra="excel")
+    try:
+        if file.suffix.lower() != ".xls":
+            check_archive(file)
+        book = calamine.CalamineWorkbook.from_path(str(file))
+        names = list(book.sheet_names)
+        if sheet and sheet not in names:
+            raise InputError(
+                f"{file} has no sheet {sheet!r}; its sheets are {listed(names)}.{did_you_mean(sheet, names)}"
+            )
+        rows = book.get_sheet_by_name(sheet or names[0]).to_python(skip_empty_area=False)
+    except (OSError, ValueError, IndexError, calamine.CalamineError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{file} cannot be read as a workbook: {error}") from error
+    filled = [row for row in rows if any(cell != "" for cell in row)]
+    if not filled:
+        raise InputError(f"{file}: sheet {sheet or names[0]!r} is empty; its sheets are {listed(names)}")
+    width = max(at for row in filled for at, cell in enumerate(row) if cell != "") + 1
+    return [row[:width] for row in filled]
+
+
+def read_xlsx(
+    file: Path,
+    label: str | None,
+    columns: Columns | None,
+    *,
+    also: Sequence[str] = (),
+    reading: ReadOptions = NOTHING_SAID,
+) -> Table:
+    """Read a sheet of a workbook, with a header in its first row that is not empty."""
+    rows = _sheet(file, file.stat().st_mtime_ns, reading.sheet)
+    header = header_of_xlsx(file, reading)
+    if len(rows) == 1:
+        raise InputError(f"{file} has no rows, only a header: {listed(header)}")
+    places = {name: at for at, name in enumerate(header) if at or name or len(header) == 1}
+
+    def column(name: str) -> Any:
+        return np.array([None if row[places[name]] == "" else row[places[name]] for row in rows[1:]], object)
+
+    found = from_columns(file, list(places), column, label, columns, first_row=2, also=also, reading=reading)
+    index = None if 0 in places.values() else np.array([str(row[0]) for row in rows[1:]], object)
+    return replace(found, first_row=2, index=index)
+
+
+def header_of_xlsx(file: Path, reading: ReadOptions) -> list[str]:
+    """Return the names of a sheet's columns."""
+    rows = _sheet(file, file.stat().st_mtime_ns, reading.sheet)
+    header = [str(name).strip() for name in rows[0]]
+    check_distinct(header, str(file))
+    return header
 
 
 def check_parquet(file: Path, facts: Any) -> None:
@@ -112,7 +184,13 @@ def _numbers(source: Any, wanted: list[str], label: str | None, also: Sequence[s
 
 
 def frame_table(
-    frame: Any, where: str, label: str | None, columns: Columns | None, *, also: Sequence[str] = ()
+    frame: Any,
+    where: str,
+    label: str | None,
+    columns: Columns | None,
+    *,
+    also: Sequence[str] = (),
+    reading: ReadOptions = NOTHING_SAID,
 ) -> Table:
     """Return a pandas frame as a table; without ``columns`` all columns but the label and ``also`` are features."""
     if not hasattr(frame, "iloc") or not hasattr(frame, "columns"):
@@ -128,6 +206,7 @@ def frame_table(
         columns,
         first_row=0,
         also=also,
+        reading=reading,
     )
     y = found.y if found.y is None or label is None else _typed(found.y, frame.iloc[:, places[label]])
     return replace(found, y=y, index=index_of(frame))
@@ -161,7 +240,7 @@ Read = Callable[[Columns | None, Sequence[str]], Table]
 """Reads columns of numbers, and beside them columns as text (`Table.also`)."""
 
 
-def as_codes(cells: npt.NDArray[np.str_]) -> tuple[Floats, tuple[str, ...]]:
+def as_codes(cells: npt.NDArray[np.str_], reading: ReadOptions = NOTHING_SAID) -> tuple[Floats, tuple[str, ...]]:
     """Return which word each cell has, (rows,), f8, NaN where it is empty, and the words, sorted.
 
     >>> as_codes(np.array(["b", "", "a", "?"]))
@@ -169,24 +248,32 @@ def as_codes(cells: npt.NDArray[np.str_]) -> tuple[Floats, tuple[str, ...]]:
     """
     found, codes = np.unique(cells, return_inverse=True)
     words = [str(word).strip() for word in found.tolist()]
-    known = sorted({word for word in words if word.lower() not in EMPTY})
+    empty = {*EMPTY, *reading.missing_words}
+    known = sorted({word for word in words if word.lower() not in empty})
     place = {word: float(at) for at, word in enumerate(known)}
     return np.array([place.get(word, np.nan) for word in words])[codes], tuple(known)
 
 
-def with_text(read: Read, columns: Columns | None, also: Sequence[str]) -> Table:
-    """Return a table with its columns of text as categories, in the order in which the columns stand in the file."""
+def with_text(
+    read: Read, columns: Columns | None, also: Sequence[str], reading: ReadOptions = NOTHING_SAID
+) -> Table:
+    """Return a table with its columns of text as categories, in the order in which the columns stand in the file.
+
+    Those that look like numbers or dates but for some cells are no categories: they are refused.
+    """
     try:
         return read(columns, also)
     except TextColumnsError as error:
         texts = error
+        if error.doubtful:
+            raise error.doubtful_alone() from error
     if not texts.numbers:
         raise InputError(
             f"all columns hold text: {listed(texts.words)}; wanted at least one of numbers (mend its cells if it "
             "should be one)"
         )
     found = read(list(texts.numbers), [*also, *texts.words])
-    made = {name: as_codes(found.also[name]) for name in texts.words}
+    made = {name: as_codes(found.also[name], reading) for name in texts.words}
     X = np.column_stack([dense(found.X, "the table"), *(codes for codes, _ in made.values())])
     names = (*found.columns, *texts.words)
     order = [names.index(name) for name in texts.wanted]
@@ -196,6 +283,7 @@ def with_text(read: Read, columns: Columns | None, also: Sequence[str]) -> Table
         columns=texts.wanted,
         also={name: found.also[name] for name in also},
         categories={name: words for name, (_, words) in made.items()},
+        remarks=tuple(dict.fromkeys((*found.remarks, *texts.remarks))),
     )
 
 

@@ -9,17 +9,30 @@ from __future__ import annotations
 
 import zipfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from inspect import signature
 from pathlib import Path
 from typing import Any, Protocol
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from fedgeom.data.csv import read_csv, read_tsv
-from fedgeom.data.frames import read_h5ad, read_parquet, with_text
+from fedgeom.data.cells import (
+    DAYS,
+    NOTHING_SAID,
+    ReadOptions,
+    Remark,
+    check_reading,
+    conversion,
+    days_of,
+    duration_parts,
+    is_day,
+)
+from fedgeom.data.columns import check_distinct
+from fedgeom.data.csv import header_of_text, read_csv, read_tsv
+from fedgeom.data.frames import header_of_parquet, header_of_xlsx, read_h5ad, read_parquet, read_xlsx, with_text
 from fedgeom.data.labels import as_given, in_words, label_type, type_of_words
 from fedgeom.data.rows import as_rows, dense, flat_rows
 from fedgeom.data.sites import SiteData
@@ -93,10 +106,13 @@ class Reader(Protocol):
         `InputError` that names the file and says what is wanted.
 
         A reader that also takes ``also``, a list of columns by keyword, puts them as text into `Table.also`: patients,
-        and the sites of a file that holds several.
+        and the sites of a file that holds several. One that takes ``reading`` is told what the federation or site file
+        says of decimal marks and the like (`fedgeom.data.cells.ReadOptions`).
         """
 
 
+WORKBOOKS = (".xlsx", ".xls", ".ods")
+"""Spreadsheets."""
 READERS = Registry("reader", "fedgeom.readers")
 """All readers by the ending of the files they read, in lower case and with its dot."""
 
@@ -117,6 +133,7 @@ for _ending, _reader in {
     ".npz": read_npz,
     ".parquet": read_parquet,
     ".h5ad": read_h5ad,
+    **dict.fromkeys(WORKBOOKS, read_xlsx),
 }.items():
     register_reader(_ending, _reader)
 
@@ -132,6 +149,7 @@ def read_site(
     group: str | None = None,
     index: str | None = None,
     text: bool = False,
+    reading: ReadOptions | Mapping[str, Any] | None = None,
 ) -> SiteData:
     """Read one site's file.
 
@@ -160,13 +178,19 @@ def read_site(
         The column (key, ``obs`` column) with the name of each row, which is no feature. None: the file's own index.
     text: true or false; false if not given
         Keep columns of text, as categories, for methods with preparation. Otherwise they are refused.
+    reading: settings by name, or None; None if not given
+        How cells are read, as in the federation file: ``{"decimal": ",", "missing": [-9999], "coerce": True}`` and the
+        like. What is left out is found.
 
     Returns
     -------
     SiteData
     """
     file, ending = _existing(path)
-    table = _named_rows(_table(file, ending, label, columns, _beside(group, index), text=text), index)
+    how = as_reading(reading)
+    beside = _beside(group, index)
+    table = _named_rows(_table(file, ending, label, columns, beside, text=text, reading=how), index)
+    _check_categorical(file, table, how)
     found: SiteData = SiteData.from_table(
         table, str(file), name or _stem(file, ending), group=group, drop_unlabelled=drop_unlabelled, rows=rows
     )
@@ -183,10 +207,14 @@ def read_sites_from(
     group: str | None = None,
     index: str | None = None,
     text: bool = False,
+    reading: ReadOptions | Mapping[str, Any] | None = None,
 ) -> list[SiteData]:
     """Read one file that holds several sites, one for each value of the column ``by``; the others as in `read_site`."""
     file, ending = _existing(path)
-    table = _named_rows(_table(file, ending, label, columns, _beside(by, group, index), text=text), index)
+    how = as_reading(reading)
+    beside = _beside(by, group, index)
+    table = _named_rows(_table(file, ending, label, columns, beside, text=text, reading=how), index)
+    _check_categorical(file, table, how)
     found: list[SiteData] = SiteData.from_table(
         table, str(file), _stem(file, ending), by=by, group=group, drop_unlabelled=drop_unlabelled
     )
@@ -206,6 +234,7 @@ def read_table(
     also: Sequence[str] = (),
     as_it_came: bool = False,
     text: bool = False,
+    reading: ReadOptions | Mapping[str, Any] | None = None,
 ) -> Table:
     """Read a file's rows for prediction, with the names of its columns and rows.
 
@@ -214,7 +243,7 @@ def read_table(
     or of another type. ``text`` keeps columns of text.
     """
     file, ending = _existing(path)
-    table = _table(file, ending, label, columns, also, text=text)
+    table = _table(file, ending, label, columns, also, text=text, reading=as_reading(reading))
     if len(table) == 0:
         raise InputError(f"{file} has no rows")
     return table if as_it_came else replace(table, X=dense(table.X, str(file)))
@@ -250,6 +279,24 @@ def _stem(file: Path, ending: str) -> str:
     return plain[: -len(ending)] or plain
 
 
+def as_reading(given: ReadOptions | Mapping[str, Any] | None) -> ReadOptions:
+    """Return how cells are read, from settings by name."""
+    if given is None:
+        return NOTHING_SAID
+    if isinstance(given, ReadOptions):
+        return check_reading(given)
+    for key in given:
+        if key not in ReadOptions.__struct_fields__:
+            names = ReadOptions.__struct_fields__
+            raise InputError(
+                f"reading has the unknown key {key!r}; known are {', '.join(names)}.{did_you_mean(key, names)}"
+            )
+    try:
+        return check_reading(msgspec.convert(dict(given), ReadOptions))
+    except msgspec.ValidationError as error:
+        raise InputError(f"reading = {dict(given)!r} does not fit: {error}") from error
+
+
 def _table(
     file: Path,
     ending: str,
@@ -258,26 +305,195 @@ def _table(
     also: Sequence[str] = (),
     *,
     text: bool = False,
+    reading: ReadOptions = NOTHING_SAID,
 ) -> Table:
     """Let the reader read, with ``text`` also columns of text, and see to it that what it returns is a table."""
 
     def read(some: Columns | None, beside: Sequence[str]) -> Table:
-        return _numbers(file, ending, label, some, beside)
+        return _numbers(file, ending, label, some, beside, reading)
 
-    return with_text(read, columns, also) if text else read(columns, also)
+    def table(some: Columns | None, beside: Sequence[str]) -> Table:
+        found = with_text(read, some, beside, reading) if text else read(some, beside)
+        return _without_missing(found, reading) if reading.missing else found
+
+    if reading.reshapes:
+        change = Reshaping(file, _header(file, ending, reading), reading)
+        label = None if label is None else change.old(label)
+        reading = change.options
+        found = change.applied(table, columns, also)
+    else:
+        found = table(columns, also)
+    if reading.rename_labels and found.y is not None:
+        renamed = [reading.rename_labels.get(word, word) for word in found.y.tolist()]
+        found = replace(found, y=np.array(renamed, np.str_))
+    return found
+
+
+def _header(file: Path, ending: str, reading: ReadOptions) -> list[str] | None:
+    """Return the names of a file's columns, where it can have columns that are no features."""
+    if ending in (".csv", ".tsv"):
+        return header_of_text(file, reading, "\t" if ending == ".tsv" else None)
+    if ending == ".parquet":
+        return header_of_parquet(file)
+    return header_of_xlsx(file, reading) if ending in WORKBOOKS else None
+
+
+class Reshaping:
+    """What is done to the columns of a file before anybody sees them: new names, units, durations, columns left out."""
+
+    def __init__(self, file: Path, header: list[str] | None, reading: ReadOptions) -> None:
+        self.file = file
+        self.header = header
+        self.reading = reading
+        self.remarks: list[Remark] = []
+        self.rename = dict(reading.rename)
+        if header is not None:
+            self.rename = {old: new for old, new in reading.rename.items() if old in header}
+            for old, new in reading.rename.items():
+                if old not in header and new not in header:
+                    raise InputError(
+                        f"{file}: rename names {old!r}, which is not there; its columns are {listed(header)}."
+                        f"{did_you_mean(old, header)}"
+                    )
+            check_distinct([self.rename.get(name, name) for name in header], f"{file}, renamed")
+        self._olds = {new: old for old, new in self.rename.items()}
+
+    def old(self, name: str) -> str:
+        """Return what a column is called in the file."""
+        return self._olds.get(name, name)
+
+    @property
+    def options(self) -> ReadOptions:
+        """How cells are read, with columns by their names in the file."""
+        return msgspec.structs.replace(
+            self.reading, categorical=[self.old(name) for name in self.reading.categorical]
+        )
+
+    def applied(
+        self, read: Callable[[Columns | None, Sequence[str]], Table], columns: Columns | None, also: Sequence[str]
+    ) -> Table:
+        """Read a table, whose columns are asked for by their new names, and change it."""
+        spans = {name: duration_parts(name, given) for name, given in self.reading.durations.items()}
+        dates = list(dict.fromkeys(one for _, *ends in spans.values() for one in ends if not is_day(one)))
+        if self.header is None and dates:
+            raise InputError(
+                f"{self.file}: durations are made of columns of text files, workbooks and Parquet files"
+            )
+        there = None if self.header is None else {self.rename.get(name, name) for name in self.header}
+        gone = [name for name in self.reading.drop if there is None or name in there]
+        for name in self.reading.drop:
+            if name not in gone:
+                hint = did_you_mean(name, there or ())
+                self.remarks.append(
+                    Remark("warning", f"drop names {name!r}, which is no column.{hint}", "", "columns")
+                )
+        beside = list(dict.fromkeys([*also, *dates, *(gone if self.header is not None else ())]))
+        wanted: Columns | None = columns
+        if columns is not None and not (isinstance(columns, str) and self.header is None):
+            named = [columns] if isinstance(columns, str) else columns
+            wanted = [self.old(name) for name in named if name not in (*gone, *spans, *dates)]
+        found = self._renamed(read(wanted, [self.old(name) for name in beside]))
+        if self.header is None and gone:
+            kept = [at for at, name in enumerate(found.columns) if name not in gone]
+            found = replace(found, X=found.X[:, kept], columns=tuple(found.columns[at] for at in kept))
+        found = self._converted(found)
+        for name, (unit, start, end) in spans.items():
+            found = self._with_span(found, name, unit, start, end)
+        return replace(
+            found,
+            also={name: found.also[name] for name in also},
+            remarks=(*found.remarks, *self.remarks),
+        )
+
+    def _renamed(self, found: Table) -> Table:
+        new = self.rename
+        return replace(
+            found,
+            columns=tuple(new.get(name, name) for name in found.columns),
+            also={new.get(name, name): values for name, values in found.also.items()},
+            categories={new.get(name, name): words for name, words in found.categories.items()},
+        )
+
+    def _converted(self, found: Table) -> Table:
+        if not self.reading.units:
+            return found
+        X = np.array(dense(found.X, str(self.file)))
+        for name, given in self.reading.units.items():
+            if name not in found.columns or name in found.categories:
+                what = "a column of text" if name in found.categories else "none of the features"
+                raise InputError(
+                    f"{self.file}: units names {name!r}, which is {what}; there are {listed(found.columns)}."
+                    f"{did_you_mean(name, found.columns)}"
+                )
+            times, plus = conversion(name, given)
+            at = found.columns.index(name)
+            X[:, at] = X[:, at] * times + plus
+        return replace(found, X=X)
+
+    def _with_span(self, found: Table, name: str, unit: str, start: str, end: str) -> Table:
+        if name in found.columns:
+            raise InputError(
+                f"{self.file}: durations makes {name!r}, which is a column already; choose another name"
+            )
+
+        def days(one: str) -> Any:
+            cells = [one] * len(found) if is_day(one) else found.also[one].tolist()
+            try:
+                return days_of(one, cells, found.first_row, self.reading)
+            except InputError as error:
+                raise InputError(f"{self.file}: {error}") from error
+
+        values = (days(end) - days(start)) / DAYS[unit]
+        X = np.column_stack([dense(found.X, str(self.file)), values])
+        return replace(found, X=X, columns=(*found.columns, name))
+
+
+def _check_categorical(file: Path, table: Table, reading: ReadOptions) -> None:
+    """Refuse names of columns that are not there."""
+    for name in reading.categorical:
+        if name not in table.columns:
+            raise InputError(
+                f"{file}: categorical names {name!r}, which is none of the features {listed(table.columns)}."
+                f"{did_you_mean(name, table.columns)}"
+            )
+
+
+def _without_missing(table: Table, reading: ReadOptions) -> Table:
+    """Return a table in which what means "not measured", or "not labelled", is a gap."""
+    y = table.y
+    if y is not None:
+        gone = reading.missing_words
+        y = np.array(["" if word.lower() in gone else word for word in y.tolist()], np.str_)
+    measured = [at for at, name in enumerate(table.columns) if name not in table.categories]
+    X = table.X
+    if reading.missing_numbers and not is_sparse(X):
+        X = np.array(X, np.float64 if X.dtype.itemsize > 4 or X.dtype.kind in "iu" else np.float32)
+        places = measured if table.columns else list(range(X.shape[1]))
+        for at in places:
+            X[np.isin(X[:, at], reading.missing_numbers), at] = np.nan
+    return replace(table, X=X, y=y)
 
 
 def _numbers(
-    file: Path, ending: str, label: str | None, columns: Columns | None, also: Sequence[str] = ()
+    file: Path,
+    ending: str,
+    label: str | None,
+    columns: Columns | None,
+    also: Sequence[str] = (),
+    reading: ReadOptions = NOTHING_SAID,
 ) -> Table:
     """Let the reader read columns of numbers."""
     reader = READERS.find(ending)
-    if also and "also" not in signature(reader).parameters:
+    known = signature(reader).parameters
+    if also and "also" not in known:
         raise InputError(
             f"{file}: the reader of {ending!r} reads label and features only, not {listed(also)}; wanted one that "
             "takes `also` (fedgeom.extend.Reader)"
         )
-    found = reader(file, label, columns, also=also) if also else reader(file, label, columns)
+    more: dict[str, Any] = {"also": also} if also else {}
+    if "reading" in known:
+        more["reading"] = reading
+    found = reader(file, label, columns, **more)
     if not isinstance(found, Table):
         raise InputError(f"the reader of {ending!r} returned a {type(found).__name__}; wanted a Table")
     X = found.X if is_sparse(found.X) else np.asarray(found.X)

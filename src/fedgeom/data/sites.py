@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fedgeom.data.cells import Remark
 from fedgeom.data.columns import check_distinct, index_of, names_of
 from fedgeom.data.frames import anndata_table, frame_table, with_text
 from fedgeom.data.rows import Rows, as_rows, dense
@@ -142,7 +143,8 @@ class FromTables:
         numbers = table.first_row + np.arange(len(table))
         groups = None if group is None else table.also[group]
         make: Any = cls
-        site = make(name, table.X, table.y, {}, table.columns, numbers, table.index, groups, table.categories)
+        kept = (table.index, groups, table.categories, table.remarks)
+        site = make(name, table.X, table.y, {}, table.columns, numbers, *kept)
         owner = None if by is None else table.also[by]
         if rows is not None:
             chosen = np.atleast_1d(np.asarray(rows))
@@ -209,6 +211,8 @@ class SiteData(FromTables):
         The row's patient or the like. No group is on both sides of a holdout.
     categories: lists of texts by column, or None; None if not given
         For columns of text: the words that the numbers stand for.
+    remarks: a list of `Remark`; none if not given
+        What was found while the table was read, for `fedgeom.check` to tell.
     table: as X
         Instead of ``X``: a table that is kept as it is.
     """
@@ -230,6 +234,8 @@ class SiteData(FromTables):
     """(rows,): to which group each row belongs, such as its patient: no group stands on both sides of a holdout."""
     categories: Mapping[str, tuple[str, ...]]
     """For each column of text its words; the column's cells say which, counted from 0. Only preparation reads them."""
+    remarks: tuple[Remark, ...]
+    """What was found while the table was read."""
 
     def __init__(
         self,
@@ -242,6 +248,7 @@ class SiteData(FromTables):
         index: npt.ArrayLike | None = None,
         groups: npt.ArrayLike | None = None,
         categories: Mapping[str, Sequence[str]] | None = None,
+        remarks: Sequence[Remark] = (),
         *,
         table: Any = None,
     ) -> None:
@@ -285,6 +292,7 @@ class SiteData(FromTables):
         }  # columns may have been left out
         fields = {"name": name, "table": rows, "y": labels, "extra": extras, "columns": names, **found}
         fields["categories"] = words
+        fields["remarks"] = tuple(remarks)
         for what, one in fields.items():
             object.__setattr__(self, what, one)
 

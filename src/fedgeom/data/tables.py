@@ -14,27 +14,52 @@ import numpy as np
 import numpy.typing as npt
 
 from fedgeom.arrays import Floats
+from fedgeom.data.cells import EMPTY as EMPTY
+from fedgeom.data.cells import (
+    NOTHING_SAID,
+    UNLABELLED,
+    ReadColumn,
+    ReadOptions,
+    Remark,
+    is_empty,
+    read_columns,
+    written_remarks,
+)
 from fedgeom.errors import InputError
 from fedgeom.registry import did_you_mean
 
 Columns = str | Sequence[str]
 
-UNLABELLED = ("", "nan", "na", "n/a", "<na>")
-"""Cells of a label column, in lower case, that mean: nobody said what this row is."""
-EMPTY = (*UNLABELLED, "none", "null", "?", ".")
-"""Cells among the features, in lower case, that mean: nobody measured it."""
-
 
 class TextColumnsError(InputError):
-    """Some columns of a table hold text; the others, ``numbers``, could be read; ``wanted`` are both, in order."""
+    """Some columns of a table hold text; the others, ``numbers``, could be read; ``wanted`` are both, in order.
+
+    ``doubtful`` says of those that look like numbers, or like dates, which cells are not, and what to do.
+    """
 
     def __init__(
-        self, message: str, words: tuple[str, ...], numbers: tuple[str, ...], wanted: tuple[str, ...] = ()
+        self,
+        message: str,
+        words: tuple[str, ...],
+        numbers: tuple[str, ...],
+        wanted: tuple[str, ...] = (),
+        doubtful: Mapping[str, tuple[str, str]] | None = None,
+        remarks: tuple[Remark, ...] = (),
     ):
         super().__init__(message)
         self.words = words
         self.numbers = numbers
         self.wanted = wanted or (*numbers, *words)
+        self.doubtful = dict(doubtful or {})
+        self.remarks = remarks
+
+    def doubtful_alone(self) -> TextColumnsError:
+        """Return the error for the columns that are no categories either."""
+        where = str(self).partition(": column ")[0]
+        lines = [f"{what}; {remedy}" for what, remedy in self.doubtful.values()]
+        others = tuple(name for name in self.wanted if name not in self.doubtful)
+        message = f"{where}: " + "\n".join(lines)
+        return TextColumnsError(message, tuple(self.doubtful), others, self.wanted, self.doubtful)
 
 
 @dataclass(frozen=True)
@@ -54,6 +79,8 @@ class Table:
     """The columns that were asked for beside label and features, such as the patient of each row, (rows,) each."""
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """For each column of text its words; the cells of X say which, counted from 0 (`fedgeom.data.frames`)."""
+    remarks: tuple[Remark, ...] = ()
+    """What the reader found that somebody should know: decimal commas, an encoding, cells that became gaps."""
 
     def __len__(self) -> int:
         return int(np.shape(self.X)[0])
@@ -68,38 +95,73 @@ def from_columns(
     *,
     first_row: int = 1,
     also: Sequence[str] = (),
+    reading: ReadOptions = NOTHING_SAID,
+    separator: str = "",
+    texts: Callable[[str], Any] | None = None,
 ) -> Table:
     """Put a table together column by column; without ``columns`` all but the label are features.
 
     ``first_row`` is the number that the file's reader gives the first row, for messages; ``also`` names columns that
-    are no features but wanted as text, as `Table.also`.
+    are no features but wanted as text, as `Table.also`. ``texts`` returns the cells as they stand in the file, where
+    ``column`` may have made numbers of them; ``separator`` stands between them.
     """
     wanted = wanted_columns(file, header, label, columns, also)
-    found = []
-    words = []
+    found: dict[str, Any] = {}
+    odd = []
+    named = set(reading.categorical)
     for name in wanted:
+        if name in named:
+            continue
         try:
             cells = np.asarray(column(name))
-            found.append(cells if is_small(cells.dtype) else numbers(cells))
+            found[name] = cells if is_small(cells.dtype) else numbers(cells)
         except (TypeError, ValueError):
-            words.append(name)
-    if words:
-        usable = [name for name in wanted if name not in words]
-        examples = "; ".join(no_number(name, column(name), first_row) for name in words[:3])
-        raise TextColumnsError(
-            f"{file}: these columns hold text, wanted numbers: {listed(words)} ({examples}). Mend the cells, or name "
-            f"the columns to use, columns=[…]; those of numbers are {listed(usable)}. Where the text means categories, "
-            'let the run prepare them: prepare = "table"; a column with names of rows: index = "…"',
-            tuple(words),
-            tuple(usable),
-            tuple(wanted),
-        )
-    X = np.column_stack(found)
+            odd.append(name)
+    remarks: list[Remark] = []
+    if odd or reading.decimal == ",":
+        source = texts or column
+        read = read_columns(odd, source, list(found), first_row=first_row, reading=reading, separator=separator)
+        found |= {name: one.values for name, one in read.items() if one.values is not None}
+        remarks += [*written_remarks(read), *(remark for one in read.values() for remark in one.remarks)]
+        unread = {name: one for name, one in read.items() if one.values is None}
+    else:
+        unread = {}
+    unread |= {name: ReadColumn() for name in wanted if name in named}
+    if unread:
+        raise _text_error(file, wanted, unread, texts or column, first_row)
+    X = np.column_stack([found[name] for name in wanted])
     return Table(
         X if is_small(X.dtype) else X.astype(np.float64, copy=False),
         None if label is None else as_labels(column(label)),
         tuple(map(str, wanted)),
         also={name: as_labels(column(name)) for name in also},
+        remarks=tuple(remarks),
+    )
+
+
+def _text_error(
+    file: Path | str,
+    wanted: Sequence[str],
+    odd: Mapping[str, ReadColumn],
+    column: Callable[[str], Any],
+    first: int,
+) -> TextColumnsError:
+    """Say of columns that hold text which they are, and of those that look like numbers which cells are not."""
+    usable = [name for name in wanted if name not in odd]
+    doubtful = {name: (one.why, one.remedy) for name, one in odd.items() if one.why}
+    remarks = tuple(remark for one in odd.values() for remark in one.remarks)
+    plain = [name for name in odd if name not in doubtful]
+    lines = [f"{what}; {remedy}" for what, remedy in doubtful.values()]
+    if plain:
+        examples = "; ".join(no_number(name, column(name), first) for name in plain[:3])
+        lines.append(
+            f"these columns hold text, wanted numbers: {listed(plain)} ({examples}). Mend the cells, or name the "
+            "columns to use, columns=[…]; where the text means categories, let the run prepare them: prepare = "
+            '"table"; a column with names of rows: index = "…"'
+        )
+    lines[-1] += f" (those of numbers are {listed(usable)})"
+    return TextColumnsError(
+        f"{file}: " + "\n".join(lines), tuple(odd), tuple(usable), tuple(wanted), doubtful, remarks
     )
 
 
@@ -139,13 +201,13 @@ def _hint(name: str, known: Sequence[str]) -> str:
     return f".{hint}" if hint else ""
 
 
-def need(file: Path, *modules: str) -> Any:
+def need(file: Path, *modules: str, extra: str = "bio") -> Any:
     """Import what a format needs, or say how to install it; the first module is returned."""
     try:
         loaded = [importlib.import_module(module) for module in modules]
     except ImportError as error:
         raise InputError(
-            f"reading {file} needs {' and '.join(modules)} ({error}); install them with pip install 'fedgeom[bio]'"
+            f"reading {file} needs {' and '.join(modules)} ({error}); install them with pip install 'fedgeom[{extra}]'"
         ) from error
     return loaded[0]
 
@@ -168,7 +230,7 @@ def numbers(cells: Any) -> Floats:
     values = np.asarray(cells)
     if values.dtype.kind in "biuf":
         return values.astype(np.float64, copy=False)
-    return np.array([np.nan if _is_empty(cell) else float(cell) for cell in values.tolist()], np.float64)
+    return np.array([np.nan if is_empty(cell) else float(cell) for cell in values.tolist()], np.float64)
 
 
 def no_number(name: str, cells: Any, first_row: int) -> str:
@@ -189,7 +251,7 @@ def no_number(name: str, cells: Any, first_row: int) -> str:
 
 def _is_number(cell: Any) -> bool:
     try:
-        float("nan" if _is_empty(cell) else cell)
+        float("nan" if is_empty(cell) else cell)
     except (TypeError, ValueError):
         return False
     return True
@@ -207,10 +269,6 @@ def _remedy(cell: Any) -> str:
     if re.fullmatch(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}.*", text):
         return "a date is no number: write days since some day, or leave the column out"
     return ""
-
-
-def _is_empty(cell: Any) -> bool:
-    return cell is None or (isinstance(cell, str) and cell.strip().lower() in EMPTY)
 
 
 def as_labels(cells: Any) -> npt.NDArray[np.str_]:

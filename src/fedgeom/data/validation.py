@@ -18,7 +18,7 @@ import numpy.typing as npt
 from fedgeom.arrays import Floats
 from fedgeom.data.rows import Rows, dense, no_gaps, not_finite
 from fedgeom.data.sites import SiteData
-from fedgeom.data.tables import is_sparse, listed
+from fedgeom.data.tables import TextColumnsError, is_sparse, listed
 from fedgeom.errors import InputError, is_name
 
 Level = Literal["error", "warning", "note"]
@@ -95,6 +95,8 @@ def findings_of(error: InputError, site: str = "", *, topic: str = "") -> list[F
     """Return what an error says as findings; those that name no site are about ``site``."""
     if isinstance(error, FaultsError):
         return [replace(one, sites=one.sites or ((site,) if site else ())) for one in error.findings]
+    if isinstance(error, TextColumnsError) and set(error.words) == set(error.doubtful):
+        return [fault(what, remedy, site=site, topic="cells") for what, remedy in error.doubtful.values()]
     return [
         fault(str(error).removeprefix(f"site {site!r}: ").removeprefix(f"site {site!r} "), site=site, topic=topic)
     ]
@@ -507,7 +509,11 @@ def inspect_table(site: SiteData, facts: TableFacts | None = None) -> list[Findi
     if not len(site) or not site.shape[1]:
         return []
     facts = facts or TableFacts.of(site)
-    return [*_kind_findings(site, facts), *_numbering(site, facts), *_class_findings(site)]
+    read = [
+        Finding(level=one.level, what=one.what, remedy=one.remedy, sites=(site.name,), topic=one.topic)
+        for one in site.remarks
+    ]
+    return [*read, *_kind_findings(site, facts), *_numbering(site, facts), *_class_findings(site)]
 
 
 def kind_of(facts: TableFacts) -> Kind:

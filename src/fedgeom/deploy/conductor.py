@@ -1,32 +1,41 @@
-"""Conducting a job: a method's conversation with the sites, over Flower, and its run record.
+"""Conducting a job: a method's conversation with the sites, over whatever carries it, and its run record.
 
 A run may end for want of sites and be resumed when they are back. So what was answered is kept beside the record.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Collection, Mapping
+from typing import TypeVar
 
 from fedgeom.deploy.coordinator_folder import CoordinatorFolder
 from fedgeom.deploy.jobs import Job
 from fedgeom.engines.flower.engine import FlowerEngine, FlowerGrid
-from fedgeom.engines.flower.nodes import Introductions, connected, gather, names_by_key
+from fedgeom.engines.flower.nodes import Introductions, connected, names_by_key
+from fedgeom.engines.nats.engine import NatsEngine, NatsLink
+from fedgeom.errors import TooFewSitesError
 from fedgeom.evaluation.evaluation import class_titles, evaluate, without_joint
-from fedgeom.federation.coordinator import Event
+from fedgeom.federation.coordinator import Engine, Event
 from fedgeom.federation.policy import hash_terms
 from fedgeom.federation.record import RunRecord
 from fedgeom.federation.session import ApprovalTimeout, Session
 from fedgeom.storage import locked, make_private_folder
 
+P = TypeVar("P")
+Watch = Callable[[Event], None]
+Reach = Callable[[CoordinatorFolder, Job, Watch], Engine]
+"""Waits for a job's sites and returns the engine that carries questions to them."""
 
-def conduct(folder: CoordinatorFolder, job: Job, grid: FlowerGrid) -> None:
+
+def conduct(folder: CoordinatorFolder, job: Job, reach: Reach) -> None:
     """Hold a job's conversation; everything that comes of it is in the run's folder."""
     make_private_folder(job.run_folder)
     with locked(job.run_folder / "lock", f"run {job.name!r} is being conducted by another process"):
-        _conduct(folder, job, grid)
+        _conduct(folder, job, reach)
 
 
-def _conduct(folder: CoordinatorFolder, job: Job, grid: FlowerGrid) -> None:
+def _conduct(folder: CoordinatorFolder, job: Job, reach: Reach) -> None:
     method = job.method()
     record = RunRecord(
         job.run_folder,
@@ -34,7 +43,7 @@ def _conduct(folder: CoordinatorFolder, job: Job, grid: FlowerGrid) -> None:
             "method": method.name,
             "parameters": method.terms(),
             "seed": job.file.seed,
-            "engine": "flower",
+            "engine": folder.config().engine,
             "sites": {name: {} for name in job.names},
             "job": job.name,
             "terms": hash_terms(job.terms()).hex(),
@@ -54,7 +63,7 @@ def _conduct(folder: CoordinatorFolder, job: Job, grid: FlowerGrid) -> None:
         patience=ApprovalTimeout(job.file.approval_wait),
     )
     try:
-        engine = reach_sites(folder, job, grid, record.event)
+        engine = reach(folder, job, record.event)
     except BaseException as error:
         session.break_off(error)
         raise
@@ -65,17 +74,72 @@ def _conduct(folder: CoordinatorFolder, job: Job, grid: FlowerGrid) -> None:
     session.close()
 
 
-def reach_sites(
-    folder: CoordinatorFolder, job: Job, grid: FlowerGrid, watch: Callable[[Event], None]
-) -> FlowerEngine:
-    """Wait for the job's sites and return the engine that carries questions to them."""
-    insecure = folder.config().insecure
-    names_of = Introductions(grid, folder.roster()) if insecure else names_by_key(folder.node_keys())
-    nodes = gather(grid, names_of, job.names, wait=job.file.wait, min_sites=job.file.min_sites, watch=watch)
-    return FlowerEngine(
-        grid,
-        nodes,
-        deadline=job.file.deadline,
-        grace=job.file.wait,
-        look=lambda: connected(grid, names_of),
-    )
+def reach_by_flower(grid: FlowerGrid) -> Reach:
+    """Return how sites are reached that are Flower's nodes."""
+
+    def reach(folder: CoordinatorFolder, job: Job, watch: Watch) -> FlowerEngine:
+        insecure = folder.config().insecure
+        names_of = Introductions(grid, folder.roster()) if insecure else names_by_key(folder.node_keys())
+        found = gather(
+            lambda: connected(grid, names_of),
+            job.names,
+            wait=job.file.wait,
+            min_sites=job.file.min_sites,
+            watch=watch,
+        )
+        return FlowerEngine(
+            grid,
+            {name: node for name, (node, _) in found.items()},
+            deadline=job.file.deadline,
+            grace=job.file.wait,
+            look=lambda: connected(grid, names_of),
+        )
+
+    return reach
+
+
+def reach_by_nats(link: NatsLink) -> Reach:
+    """Return how sites are reached that are connected to a NATS server."""
+
+    def reach(folder: CoordinatorFolder, job: Job, watch: Watch) -> NatsEngine:
+        found = gather(
+            lambda: link.look(job.names), job.names, wait=job.file.wait, min_sites=job.file.min_sites, watch=watch
+        )
+        return NatsEngine(link, found, deadline=job.file.deadline, grace=job.file.wait)
+
+    return reach
+
+
+def gather(
+    look: Callable[[], Mapping[str, P]],
+    sites: Collection[str],
+    *,
+    wait: float,
+    min_sites: int,
+    watch: Watch = lambda event: None,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Mapping[str, P]:
+    """Wait for sites and return where they are: until all are there, or the waiting time is over and enough are.
+
+    ``look`` returns who is connected now.
+    """
+    wanted = set(sites)
+    until = clock() + wait
+    found: dict[str, P] = {}
+    while True:
+        for name, place in look().items():
+            if name in wanted and name not in found:
+                found[name] = place
+                watch(Event(0, "join", name, "joined"))
+        if set(found) == wanted or clock() >= until:
+            break
+        sleep(0.5)
+    for name in sorted(wanted - set(found)):
+        watch(Event(0, "join", name, "lost", f"did not come within {wait:g} s"))
+    if len(found) < min_sites:
+        raise TooFewSitesError(
+            f"{len(found)} of the {min_sites} sites needed came within {wait:g} s; missing: "
+            f"{', '.join(sorted(wanted - set(found)))}"
+        )
+    return found

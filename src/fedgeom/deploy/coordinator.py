@@ -10,12 +10,14 @@ from pathlib import Path
 
 import msgspec
 
+from fedgeom.crypto.keys import describe_identity
 from fedgeom.deploy import certificates
 from fedgeom.deploy.coordinator_folder import FOLDER_VARIABLE, CoordinatorFolder, NodeKey
+from fedgeom.deploy.nats_coordinator import read_state, running_server
 from fedgeom.deploy.programs import BUNDLE, write_launchers
 from fedgeom.engines.flower import calls, commands
 from fedgeom.engines.flower.commands import read_visits
-from fedgeom.engines.flower.processes import Say, check_port, running, wait_for_port
+from fedgeom.engines.processes import Say, check_port, running, wait_for_port
 from fedgeom.errors import InputError
 from fedgeom.storage import is_locked, locked
 
@@ -87,21 +89,30 @@ COORDINATOR_LOCK = "coordinator.lock"
 @contextmanager
 def running_coordinator(folder: CoordinatorFolder, say: Say = lambda text: None) -> Iterator[str]:
     """Run the coordinator; yields its address once sites may connect."""
+    address = folder.address()
+    serve = running_server if folder.config().engine == "nats" else running_superlink
+    with locked(folder.path / COORDINATOR_LOCK, f"the coordinator in {folder.path} is running already"):
+        check_port(address)
+        folder.close_to_others()
+        with serve(folder, say):
+            yield address
+
+
+@contextmanager
+def running_superlink(folder: CoordinatorFolder, say: Say) -> Iterator[None]:
+    """Run Flower's SuperLink, and tell it who may connect."""
     commands.need_flower()
     config = folder.config()
     address = folder.address()
     certificate = None if config.insecure else folder.path / "ca.pem"
-    with locked(folder.path / COORDINATOR_LOCK, f"the coordinator in {folder.path} is running already"):
-        check_port(address)
-        folder.close_to_others()
-        commands.write_connection(folder.path / "flower", address=address, certificate=certificate)
-        command = commands.superlink(folder.path, host=config.host, port=config.port, insecure=config.insecure)
-        forget_nodes(folder)
-        with running(command, coordinator_environment(folder), folder.path / "coordinator.log") as process:
-            wait_for_port(address, process)
-            if not config.insecure:
-                register_nodes(folder, say)
-            yield address
+    commands.write_connection(folder.path / "flower", address=address, certificate=certificate)
+    command = commands.superlink(folder.path, host=config.host, port=config.port, insecure=config.insecure)
+    forget_nodes(folder)
+    with running(command, coordinator_environment(folder), folder.path / "coordinator.log") as process:
+        wait_for_port(address, process)
+        if not config.insecure:
+            register_nodes(folder, say)
+        yield
 
 
 def is_running(folder: CoordinatorFolder) -> bool:
@@ -132,8 +143,12 @@ def run_coordinator(folder: CoordinatorFolder, say: Say) -> None:
     warn_of_expiry(folder, say)
     with running_coordinator(folder, say) as address:
         say(f"listening at {address}; stop with Ctrl-C")
+        by_nats = folder.config().engine == "nats"
         if folder.config().insecure:
-            say("INSECURE: no TLS, and Flower does not check who connects; on this machine only, for trying out")
+            checks = "" if by_nats else ", and Flower does not check who connects"
+            say(f"INSECURE: no TLS{checks}; on this machine only, for trying out")
+        while by_nats:  # its own thread looks after everything
+            time.sleep(LOOK_SECONDS)
         known = folder.node_keys()
         while True:
             time.sleep(LOOK_SECONDS)
@@ -170,9 +185,11 @@ def warn_of_expiry(folder: CoordinatorFolder, say: Say) -> None:
 
 def list_sites(folder: CoordinatorFolder) -> list[SiteStatus]:
     """Return all admitted sites, and whether they are connected."""
-    states = _states(folder)
+    by_nats = folder.config().engine == "nats"
+    states = _nats_states(folder) if by_nats else _states(folder)
+    unknown = "not connected" if by_nats else "not known to Flower yet"
     return [
-        SiteStatus(name, public.hex(), states.get(name, "not known to Flower yet") if states is not None else "")
+        SiteStatus(name, describe_identity(public), states.get(name, unknown) if states is not None else "")
         for name, public in folder.roster().items()
     ]
 
@@ -186,3 +203,8 @@ def _states(folder: CoordinatorFolder) -> dict[str, str] | None:
         name: words.get(numbers.get(node.number, ""), "not connected")
         for name, node in folder.registered().nodes.items()
     }
+
+
+def _nats_states(folder: CoordinatorFolder) -> dict[str, str] | None:
+    state = read_state(folder) if is_running(folder) else None
+    return None if state is None else dict.fromkeys(state.sites, "connected")

@@ -10,8 +10,9 @@ import msgspec
 
 from fedgeom.crypto.keys import Roster
 from fedgeom.deploy import certificates
-from fedgeom.deploy.config import DEFAULT_PORT, check_loopback, check_name, quote, read_toml
+from fedgeom.deploy.config import DEFAULT_PORT, EngineName, check_loopback, check_name, quote, read_toml
 from fedgeom.deploy.site_folder import PublicLines
+from fedgeom.engines.nats.link import Endpoint, need_nats, new_seed
 from fedgeom.errors import InputError
 from fedgeom.storage import make_private, make_private_folder, write_json, write_text
 
@@ -19,7 +20,7 @@ FOLDER_VARIABLE = "FEDGEOM_COORDINATOR"
 """The environment variable that tells programs where the coordinator's folder is."""
 
 PRIVATE_FILES = (
-    "ca.key", "ca.pem", "server.key", "server.pem", "coordinator.toml", "roster.json", "coordinator.log"
+    "ca.key", "ca.pem", "server.key", "server.pem", "nats.key", "coordinator.toml", "roster.json", "coordinator.log"
 )  # fmt: skip
 """The coordinator's own files, which an earlier release may have left open to others."""
 
@@ -31,6 +32,7 @@ class CoordinatorConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     port: Annotated[int, msgspec.Meta(ge=1, le=65535)] = DEFAULT_PORT
     names: list[str] = []
     insecure: bool = False
+    engine: EngineName = "flower"
 
 
 class NodeKey(msgspec.Struct, frozen=True):
@@ -56,7 +58,14 @@ class CoordinatorFolder:
 
     @classmethod
     def create(
-        cls, path: Path, *, names: list[str], host: str, port: int = DEFAULT_PORT, insecure: bool = False
+        cls,
+        path: Path,
+        *,
+        names: list[str],
+        host: str,
+        port: int = DEFAULT_PORT,
+        insecure: bool = False,
+        engine: EngineName = "flower",
     ) -> CoordinatorFolder:
         """Make the folder with a certificate authority, a TLS certificate and an empty roster."""
         folder = cls(path.absolute())
@@ -64,6 +73,8 @@ class CoordinatorFolder:
             raise InputError(f"{path} is a coordinator's folder already; choose another one")
         if insecure:
             check_loopback(host)
+        if engine == "nats":
+            need_nats()
         folder.close_to_others()
         certificates.make_authority(folder.path)
         Roster({}).save(folder.roster_file)
@@ -73,8 +84,13 @@ class CoordinatorFolder:
             f"port = {port}",
             f"names = [{', '.join(map(quote, names))}]  # by which sites reach it; in the certificate",
         ]
-        text = "\n".join([*lines, f"insecure = {flag}", ""])
+        lines.append(f"insecure = {flag}")
+        if engine != "flower":
+            lines.append(f"engine = {quote(engine)}  # what carries the questions")
+        text = "\n".join([*lines, ""])
         write_text(path / "coordinator.toml", text, private=True)
+        if engine == "nats":
+            write_text(folder.nats_key, new_seed() + "\n", private=True)
         folder.renew()
         return folder
 
@@ -138,7 +154,14 @@ class CoordinatorFolder:
                 f"the node key in {file} was shut out when {lines.name!r} was removed, and Flower takes no key "
                 f"twice; the site can make a new one: fedgeom site init --name {lines.name} --new-node-key"
             )
+        if self.config().engine == "nats" and not lines.nats:
+            raise InputError(
+                f"{file} holds no key for NATS, which carries this federation's questions; the site sets "
+                f'engine = "nats" in site.toml and makes one: fedgeom site init --name {lines.name} --new-node-key'
+            )
         write_text(self.node_key_file(lines.name), lines.node + "\n")
+        if lines.nats:
+            write_text(self.nats_key_file(lines.name), lines.nats + "\n")
         Roster(roster | {lines.name: bytes.fromhex(lines.identity)}).save(self.roster_file)
         return lines
 
@@ -149,6 +172,7 @@ class CoordinatorFolder:
             raise InputError(f"{name!r} is not in the roster; there are: {', '.join(roster) or 'none'}")
         Roster(roster).save(self.roster_file)
         self.node_key_file(name).unlink(missing_ok=True)
+        self.nats_key_file(name).unlink(missing_ok=True)
 
     def registered(self) -> RegisteredSites:
         """Read which node keys Flower was told of."""
@@ -168,3 +192,22 @@ class CoordinatorFolder:
     def node_keys(self) -> dict[str, str]:
         """Return the node keys of the admitted sites, by name."""
         return {file.stem: file.read_text().strip() for file in sorted((self.path / "nodes").glob("*.pub"))}
+
+    @property
+    def nats_key(self) -> Path:
+        """The key by which the NATS server knows the coordinator."""
+        return self.path / "nats.key"
+
+    def nats_key_file(self, name: str) -> Path:
+        """Return where an admitted site's public key for NATS is."""
+        return self.path / "nodes" / f"{name}.nats"
+
+    def nats_keys(self) -> dict[str, str]:
+        """Return the public keys for NATS of the admitted sites, by name."""
+        files = sorted((self.path / "nodes").glob("*.nats"))
+        return {file.stem: file.read_text(encoding="utf-8").strip() for file in files}
+
+    def endpoint(self) -> Endpoint:
+        """Return where the NATS server is, and how the coordinator connects to it."""
+        seed = self.nats_key.read_text(encoding="utf-8").strip()
+        return Endpoint(self.address(), seed, None if self.config().insecure else self.path / "ca.pem")

@@ -92,13 +92,16 @@ class CheckedFederation:
         return [] if self.looked is None else self.looked.sites
 
 
-def check_federation(path: str | Path, *, seed: int | None = None, policy: str = "strict") -> CheckedFederation:
+def check_federation(
+    path: str | Path, *, seed: int | None = None, policy: str = "strict", coerce: bool = False
+) -> CheckedFederation:
     """Read a federation file and all its sites, and look at everything that a run needs; nothing is raised.
 
     ``policy`` says what the sites' policy is where the file is silent: "strict", as real sites have it, or "relaxed".
+    ``coerce`` is as in the file: cells that are no numbers are gaps.
     """
     collector = Collector()
-    given = attempt(collector, lambda: read_federation(path))
+    given = attempt(collector, lambda: read_federation(path, coerce=coerce))
     if given is None:
         return CheckedFederation(Report.of("", (), collector.found))
     named = attempt(collector, lambda: build_method(path, given)) if given.method else None

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
+from fedgeom.data.cells import ReadOptions, reading_of
 from fedgeom.data.readers import read_site, read_sites_from
 from fedgeom.data.sites import SiteData
 from fedgeom.deploy.config import convert
@@ -30,8 +31,8 @@ MOST_APPROVAL_WAIT = 7 * 24 * 3600.0
 """The longest time, in seconds, that a job waits for the sites' stewards."""
 
 
-class SiteEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One ``[[sites]]`` block."""
+class SiteEntry(ReadOptions, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One ``[[sites]]`` block; what it says of how its file is read comes before what the top says."""
 
     file: str = ""
     name: str = ""
@@ -42,8 +43,8 @@ class SiteEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     index: str = ""
 
 
-class FederationFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The whole file; ``label`` and ``columns`` hold for every site that does not say otherwise."""
+class FederationFile(ReadOptions, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The whole file; ``label``, ``columns`` and how files are read hold for every site that does not say otherwise."""
 
     sites: list[SiteEntry] = []
     method: str = ""
@@ -88,8 +89,8 @@ class FederationFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     """Submitted jobs only: how many seconds the stewards may take to approve the job; sites forget a run later."""
 
 
-def read_federation(path: str | Path) -> FederationFile:
-    """Read and check a federation file, without touching the sites' data."""
+def read_federation(path: str | Path, *, coerce: bool = False) -> FederationFile:
+    """Read and check a federation file, without touching the sites' data; ``coerce`` adds what that key says."""
     file = Path(path)
     if not file.is_file():
         raise InputError(f"{file} does not exist; wanted a federation file (docs/federation-file.md)")
@@ -97,12 +98,18 @@ def read_federation(path: str | Path) -> FederationFile:
         content = tomllib.loads(file.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{file} is not valid TOML: {error}") from error
-    only_known(file, "the file", content, FederationFile.__struct_fields__)
+    only_known(file, "the file", content, _keys(FederationFile))
     blocks = content.get("sites", [])
     for at, block in enumerate(blocks if isinstance(blocks, list) else []):
         if isinstance(block, dict):
-            only_known(file, f"[[sites]] number {at + 1}", block, SiteEntry.__struct_fields__)
-    return convert_part(file, "the file", content, FederationFile)
+            only_known(file, f"[[sites]] number {at + 1}", block, _keys(SiteEntry))
+    return convert_part(file, "the file", content | ({"coerce": True} if coerce else {}), FederationFile)
+
+
+def _keys(part: type[ReadOptions]) -> list[str]:
+    """Return the keys of a part of the file: its own, then those that say how files are read."""
+    shared = ReadOptions.__struct_fields__
+    return [*(key for key in part.__struct_fields__ if key not in shared), *shared]
 
 
 def build_method(path: str | Path, federation: FederationFile) -> Method:
@@ -220,6 +227,7 @@ def read_sites(path: str | Path, federation: FederationFile) -> list[SiteData]:
         group=federation.holdout_by or None,
         index=federation.index or None,
         text=bool(federation.prepare),
+        reading=reading_of(federation),
     )
 
 
@@ -236,6 +244,7 @@ def read_entry(path: str | Path, federation: FederationFile, entry: SiteEntry) -
         group=entry.group or federation.holdout_by or None,
         index=entry.index or federation.index or None,
         text=bool(federation.prepare),
+        reading=reading_of(federation, entry),
     )
 
 

@@ -106,14 +106,15 @@ def server_app() -> Any:
 
 def conduct_job(name: str, grid: FlowerGrid) -> None:
     """Conduct a job of the coordinator whose folder the environment names."""
-    from fedgeom.deploy.conductor import conduct  # slow to import, and Flower starts many programs
+    # Slow to import, and Flower starts many programs.
+    from fedgeom.deploy.conductor import conduct, reach_by_flower
     from fedgeom.deploy.jobs import load_job
 
     where = os.environ.get(FOLDER_VARIABLE)
     if not where:
         raise InputError(f"{FOLDER_VARIABLE} is not set; start the coordinator by: fedgeom coordinator start")
     folder = CoordinatorFolder(Path(where))
-    conduct(folder, load_job(folder, name), grid)
+    conduct(folder, load_job(folder, name), reach_by_flower(grid))
 
 
 def import_ahead() -> None:

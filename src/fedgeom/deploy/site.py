@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import socket
 import ssl
@@ -18,12 +19,14 @@ from fedgeom.deploy.budgets import BudgetStore
 from fedgeom.deploy.federation_check import read_numbers
 from fedgeom.deploy.federation_file import FederationFile, build_method, read_federation, site_names
 from fedgeom.deploy.journal import Journal, LocalEntry
+from fedgeom.deploy.nats_site import DIED_HINT, LinkHints, link_command
 from fedgeom.deploy.programs import memory_can_be_limited, write_launchers
 from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.engines.check import check_own
 from fedgeom.engines.flower import commands
 from fedgeom.engines.flower.node_answers import DIED
-from fedgeom.engines.flower.processes import Say, ending_politely, free_port, running
+from fedgeom.engines.nats.link import need_nats
+from fedgeom.engines.processes import Say, ending_politely, free_port, running
 from fedgeom.errors import FedgeomError, InputError, printable
 from fedgeom.federation.messages import VERSION
 from fedgeom.federation.method import METHODS, Method
@@ -57,8 +60,11 @@ def check_site(folder: SiteFolder, say: Say) -> None:
             f"{folder.path / config.roster} does not hold {config.name!r} with this site's identity; send "
             f"{config.name}.pub to the coordinator and ask for the new roster.json"
         )
+    if roster.classical:
+        say(f"not post-quantum: {', '.join(roster.classical)} sign with Ed25519 alone, as the roster has them")
     if config.insecure:
-        say("INSECURE: no TLS, and Flower does not check who connects; on this machine only, for trying out")
+        checks = "" if config.engine == "nats" else ", and Flower does not check who connects"
+        say(f"INSECURE: no TLS{checks}; on this machine only, for trying out")
         return
     certificate = folder.path / config.certificate
     if not certificate.is_file():
@@ -175,8 +181,6 @@ def usual_number(folder: SiteFolder, plan: FederationFile) -> int:
     return max(len(plan.sites) or pinned, config.policy.min_cohort, 2)
 
 
-DIED_HINT = "the process that answered a question died (was memory short?); the site is asked again"
-
 HINTS = {
     DIED: DIED_HINT,
     commands.FOREIGN_CERTIFICATE: "the coordinator's certificate is foreign: {certificate} did not sign it. Ask "
@@ -254,7 +258,11 @@ def explain(folder: SiteFolder, log: Path, start: int) -> str:
 
 def run_site(folder: SiteFolder, say: Say, *, port: int | None = None, patience: float = 5.0) -> None:
     """Run a site until it is stopped; when the connection breaks it is built again."""
-    commands.need_flower()
+    if folder.config().engine == "nats":
+        folder.endpoint()
+        need_nats()
+    else:
+        commands.need_flower()
     check_site(folder, say)
     with locked(folder.path / "site.lock", f"the site in {folder.path} is running already"):
         folder.close_to_others()
@@ -264,32 +272,46 @@ def run_site(folder: SiteFolder, say: Say, *, port: int | None = None, patience:
 def _run_site(folder: SiteFolder, say: Say, port: int | None, patience: float) -> None:
     config = folder.config()
     last = ""
-    home = folder.path / "flower"
-    make_private_folder(home)
-    launchers = write_launchers(home)
+    log = folder.path / "site.log"
     say(f"connecting to {config.coordinator}, protocol version {VERSION}; stop with Ctrl-C")
     while True:
-        environment = commands.environment(home, launchers=launchers)
-        command = commands.supernode(
-            config.coordinator,
-            port=port or free_port(),
-            site=folder.path,
-            certificate=None if config.insecure else folder.path / config.certificate,
-            key=None if config.insecure else folder.node_key,
-        )
-        log = folder.path / "site.log"
         start = log.stat().st_size if log.exists() else 0
-        with running(command, environment, log) as process:
-            follow(folder, process, say, ConnectionHints(log, start, config.coordinator))
-        reason = explain(folder, log, start)
+        if config.engine == "nats":
+            with running(link_command(folder), dict(os.environ), log) as process:
+                follow(folder, process, say, LinkHints(folder))
+            reason = f"the process that is connected ended; {log} says why"
+        else:
+            command, environment = _node_command(folder, port)
+            with running(command, environment, log) as process:
+                follow(folder, process, say, ConnectionHints(log, start, config.coordinator))
+            reason = explain(folder, log, start)
         if reason != last:
             say(f"{reason}; trying again every {patience:g} s")
         last = reason
         time.sleep(patience)
 
 
+def _node_command(folder: SiteFolder, port: int | None) -> tuple[list[str], dict[str, str]]:
+    """Return the command that runs Flower's node, and its environment."""
+    config = folder.config()
+    home = folder.path / "flower"
+    make_private_folder(home)
+    environment = commands.environment(home, launchers=write_launchers(home))
+    command = commands.supernode(
+        config.coordinator,
+        port=port or free_port(),
+        site=folder.path,
+        certificate=None if config.insecure else folder.path / config.certificate,
+        key=None if config.insecure else folder.node_key,
+    )
+    return command, environment
+
+
 def follow(
-    folder: SiteFolder, process: subprocess.Popen[bytes], say: Say, hints: ConnectionHints | None = None
+    folder: SiteFolder,
+    process: subprocess.Popen[bytes],
+    say: Say,
+    hints: ConnectionHints | LinkHints | None = None,
 ) -> None:
     """Tell the steward each question and answer while the site runs."""
     journal = Journal(folder.path)

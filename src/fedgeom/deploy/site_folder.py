@@ -10,20 +10,23 @@ from typing import Annotated, Literal
 import msgspec
 
 from fedgeom.crypto.keys import Identity, Roster
+from fedgeom.data.cells import ReadOptions
 from fedgeom.deploy import certificates
-from fedgeom.deploy.config import check_address, check_loopback, check_name, quote, read_toml
+from fedgeom.deploy.config import EngineName, check_address, check_loopback, check_name, quote, read_toml
+from fedgeom.engines.nats.link import Endpoint, need_nats, new_seed, public_key
 from fedgeom.errors import InputError
 from fedgeom.federation.policy import DEVICE_VARIABLE, Policy, StrictPolicy
 from fedgeom.storage import make_private, write_file, write_json, write_text
 
 
-class SiteConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class SiteConfig(ReadOptions, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What site.toml says."""
 
     name: str
     file: str
     label: str
     coordinator: str
+    engine: EngineName = "flower"
     columns: str | list[str] | None = None
     drop_unlabelled: bool = False
     group: str = ""
@@ -51,20 +54,25 @@ class PublicLines(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     """What a site sends to the coordinator once: its name and public keys, as a small JSON file."""
 
     name: str
-    identity: Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{64}\Z")]
+    identity: Annotated[str, msgspec.Meta(pattern=r"\A([0-9a-f]{64}|[0-9a-f]{3968})\Z")]
+    """Of Ed25519 and ML-DSA-65; of sites from before, of Ed25519 alone."""
     node: Annotated[str, msgspec.Meta(pattern=r"\Aecdsa-sha2-nistp384 [A-Za-z0-9+/=]+\Z")]
+    nats: Annotated[str, msgspec.Meta(pattern=r"\A(U[A-Z2-7]{55})?\Z")] = ""
+    """The key by which a NATS server knows the site; nothing where Flower carries the questions."""
 
 
 SITE_TOML = """\
 # A site of a fedgeom federation. This file and the keys beside it stay here.
 
 name = {name}
-file = {file}  # .csv, .tsv, .npz, .parquet or .h5ad; relative to this folder
+file = {file}  # .csv, .tsv, .xlsx, .npz, .parquet or .h5ad; relative to this folder
 label = {label}  # the column (or key) with the class of each row
 # columns = ["age", "bmi"]     # the features; left out: all but the label
 # index = "patient_id"         # the column with the names of the rows, which is no feature
+# missing = [-9999, "k.A."]    # cells that mean: not measured
+# rename = {{ Alter = "age" }}   # this and more on how the file is read: docs/federation-file.md
 # group = "patient"            # rows of one patient are tested, or learnt from, together
-coordinator = {coordinator}{insecure}
+coordinator = {coordinator}{insecure}{engine}
 certificate = "ca.pem"         # from the coordinator: its certificate authority
 roster = "roster.json"         # from the coordinator: the identities of all sites. Check them by telephone.
 approve = "ask"                # "ask": answer what you approved (fedgeom site approve); "allow-listed methods":
@@ -114,8 +122,8 @@ def policy_lines(policy: Policy) -> str:
 
 
 PRIVATE_FILES = (
-    "identity.key", "node.key", "site.toml", "ledger.jsonl", "budget.json", "budget.head", "site.log", "preview.png",
-    "ca.pem", "roster.json",
+    "identity.key", "node.key", "nats.key", "site.toml", "ledger.jsonl", "budget.json", "budget.head", "site.log",
+    "preview.png", "ca.pem", "roster.json",
 )  # fmt: skip
 """The site's own files, which an earlier release, or the steward's hand, may have left open to others."""
 
@@ -136,6 +144,7 @@ class SiteFolder:
         file: str = "data.csv",
         label: str = "label",
         insecure: bool = False,
+        engine: EngineName = "flower",
     ) -> SiteFolder:
         """Make the folder with new keys; refuse to overwrite an identity."""
         check_name(name)
@@ -145,6 +154,8 @@ class SiteFolder:
         folder = cls(path.absolute())
         if folder.identity_file.exists():
             raise InputError(f"{path} already holds the identity of a site; choose another folder")
+        if engine == "nats":
+            need_nats()
         folder.close_to_others()
         write_file(folder.identity_file, Identity.generate().secret, private=True)
         if not folder.config_file.exists():
@@ -154,21 +165,29 @@ class SiteFolder:
                 label=quote(label),
                 coordinator=quote(coordinator),
                 insecure="\ninsecure = true                # no TLS; on this machine only" if insecure else "",
+                engine=""
+                if engine == "flower"
+                else f"\nengine = {quote(engine):<24} # what carries the questions",
                 policy=policy_lines(StrictPolicy()),
             )
             write_text(folder.config_file, text, private=True)
-        folder.new_node_key(name)
+        folder.new_node_key(name, engine)
         return folder
 
     def close_to_others(self) -> None:
         """Make the folder, or take others' rights from one that was there, and from what is the site's own in it."""
         make_private(self.path, PRIVATE_FILES)
 
-    def new_node_key(self, name: str) -> None:
-        """Make a new key for Flower's node; the identity stays. The public file has to be admitted again."""
+    def new_node_key(self, name: str, engine: EngineName | None = None) -> None:
+        """Make new keys for what carries questions; the identity stays. The public file has to be admitted again."""
         identity = self.identity().public.hex()
         node = certificates.make_node_key(self.path)
-        lines = PublicLines(name=name, identity=identity, node=node)
+        nats = ""
+        if (engine or self.config().engine) == "nats":
+            seed = new_seed()
+            nats = public_key(seed)
+            write_text(self.nats_key, seed + "\n", private=True)
+        lines = PublicLines(name=name, identity=identity, node=node, nats=nats)
         write_json(self.public_file(name), lines)
 
     def public_file(self, name: str) -> Path:
@@ -177,7 +196,7 @@ class SiteFolder:
 
     @property
     def identity_file(self) -> Path:
-        """The Ed25519 key that never leaves the site."""
+        """The secret keys, of Ed25519 and ML-DSA-65, that never leave the site."""
         return self.path / "identity.key"
 
     @property
@@ -189,6 +208,22 @@ class SiteFolder:
     def node_key(self) -> Path:
         """The key by which Flower knows the site."""
         return self.path / "node.key"
+
+    @property
+    def nats_key(self) -> Path:
+        """The key by which a NATS server knows the site."""
+        return self.path / "nats.key"
+
+    def endpoint(self) -> Endpoint:
+        """Return where the coordinator's NATS server is, and how the site connects to it."""
+        config = self.config()
+        if not self.nats_key.is_file():
+            raise InputError(
+                f"{self.nats_key} is missing; make it with: fedgeom site init --name {config.name} --new-node-key "
+                f"--folder {self.path}, and send {config.name}.pub to the coordinator"
+            )
+        seed = self.nats_key.read_text(encoding="utf-8").strip()
+        return Endpoint(config.coordinator, seed, None if config.insecure else self.path / config.certificate)
 
     def identity(self) -> Identity:
         """Read the site's identity."""

@@ -9,21 +9,21 @@ from pathlib import Path
 
 import msgspec
 
+from fedgeom.data.cells import ReadOptions
 from fedgeom.deploy.coordinator import flower_status, is_running, start_flower_run, stop_flower_run
 from fedgeom.deploy.coordinator_folder import CoordinatorFolder
 from fedgeom.deploy.federation_file import FederationFile
 from fedgeom.deploy.jobs import Job, create_job, load_job
+from fedgeom.deploy.nats_coordinator import ask_for, is_asked_for
 from fedgeom.engines.flower.calls import UNKNOWN
 from fedgeom.errors import InputError
 from fedgeom.federation.coordinator import Event
-from fedgeom.federation.record import Status, read_status, write_status
+from fedgeom.federation.record import ENDS, Status, read_status, write_status
 from fedgeom.storage import is_locked, write_file
 
 POLL_SECONDS = 0.3
 ASK_FLOWER_SECONDS = 20.0
 """How often Flower is asked how the run stands, when nothing else is heard."""
-
-ENDS = ("finished", "failed", "interrupted")
 
 
 @dataclass
@@ -95,6 +95,7 @@ def ignored_keys(file: FederationFile) -> list[str]:
         "file and sites_from": bool(file.file or file.sites_from),
         "drop_unlabelled": file.drop_unlabelled,
         "shared_columns": file.shared_columns,
+        "how files are read": any(getattr(file, key) for key in ReadOptions.__struct_fields__),
         "[policy]": bool(file.policy),
         "[compare]": bool(file.compare),
         "everything but the name in [[sites]]": any(
@@ -102,6 +103,7 @@ def ignored_keys(file: FederationFile) -> list[str]:
             or site.columns is not None
             or site.drop_unlabelled
             or site.group
+            or any(getattr(site, key) for key in ReadOptions.__struct_fields__)
             or (site.file and site.name)
             for site in file.sites
         ),
@@ -126,18 +128,27 @@ def job_to_resume(folder: CoordinatorFolder, run: str) -> Job:
 
 
 def start(folder: CoordinatorFolder, job: Job) -> str:
-    """Start a job, or join it if it is still being conducted; return Flower's number for the run."""
+    """Start a job, or join it if it is still being conducted; return Flower's number for it, if there is one."""
+    if folder.config().engine == "nats":
+        if not is_conducted(job):
+            _begin_anew(job)
+            ask_for(folder, job.name, "start")
+        return ""
     numbers = job.folder / "flower.json"
     known = msgspec.json.decode(numbers.read_bytes(), type=list[str]) if numbers.is_file() else []
     if known and is_conducted(job):
         return known[-1]
     if known and flower_status(folder, known[-1]).startswith(("running", "pending", "starting")):
         stop_flower_run(folder, known[-1])  # its process died; nobody conducts it any more
-    write_status(job.run_folder, "submitted", "")
-    (job.run_folder / "events.jsonl").unlink(missing_ok=True)
+    _begin_anew(job)
     number = start_flower_run(folder, job.name)
     write_file(numbers, msgspec.json.encode([*known, number]), private=True)
     return number
+
+
+def _begin_anew(job: Job) -> None:
+    write_status(job.run_folder, "submitted", "")
+    (job.run_folder / "events.jsonl").unlink(missing_ok=True)
 
 
 def is_conducted(job: Job) -> bool:
@@ -171,12 +182,22 @@ def follow(
         if not is_running(folder):
             return _give_up(job, "the coordinator stopped")
         if clock() - heard > ASK_FLOWER_SECONDS:
-            said = flower_status(folder, number)
+            why = _why_over(folder, job, number)
             heard = clock()
-            if said.startswith(("finished", UNKNOWN)) and not is_conducted(job):
+            if why:
                 last = read_status(job.run_folder)
-                return last if last.state in ENDS else _give_up(job, f"Flower ended the run ({said})")
+                return last if last.state in ENDS else _give_up(job, why)
         sleep(POLL_SECONDS)
+
+
+def _why_over(folder: CoordinatorFolder, job: Job, number: str) -> str:
+    """Say why a run is over that has not said so itself; nothing where it goes on."""
+    if is_conducted(job):
+        return ""
+    if folder.config().engine == "nats":  # its process is looked after by the coordinator
+        return "" if is_asked_for(folder, job.name) else "nobody conducts the run any more; see coordinator.log"
+    said = flower_status(folder, number)
+    return f"Flower ended the run ({said})" if said.startswith(("finished", UNKNOWN)) else ""
 
 
 def _give_up(job: Job, why: str) -> Status:
@@ -185,8 +206,11 @@ def _give_up(job: Job, why: str) -> Status:
 
 
 def stop(folder: CoordinatorFolder, job: Job, number: str, *, patience: float = 15.0) -> None:
-    """Ask Flower to stop a run, and leave a folder that says so."""
-    stop_flower_run(folder, number)
+    """Have a run stopped, and leave a folder that says so."""
+    if folder.config().engine == "nats":
+        ask_for(folder, job.name, "stop")
+    else:
+        stop_flower_run(folder, number)
     until = time.monotonic() + patience
     while is_conducted(job) and time.monotonic() < until:
         time.sleep(0.2)

@@ -406,7 +406,9 @@ def _finish(
     try:
         results = carrier.results(session.run, models=log is not None)
         local = {name: result.found for name, result in results.items()}
-        raw = bool(session.method.preparing)  # a method looks back on rows as it saw them
+        # A method looks back on rows as it saw them.
+        method = session.method
+        raw = bool(method.preparing or (method.planned_steps and model.preparation is not None))
         seen_back = [] if raw else session.method.look_back(data, local)
         warnings = [*conversation.warnings, *odd, *seen_back]
         parts = [part_rows(site, session.method, session.seed, policy) for site in data]

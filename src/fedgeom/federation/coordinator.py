@@ -112,6 +112,8 @@ class Coordinator:
         """What a method wants to report about the run."""
         self.notices: list[RunWarning] = []
         """What a method wants to warn of."""
+        self.columns: tuple[str, ...] = ()
+        """The names of the sites' columns, where whoever holds the run knows them: warnings name them."""
         self.artifacts: dict[str, npt.NDArray[Any]] = {}
         """What a method wants to keep for pictures."""
         self.last_step: Callable[[Any], None] | None = None

@@ -20,11 +20,11 @@ from fedgeom.federation.model import Model
 from fedgeom.federation.plain import Keep, Plain, conduct_plain
 from fedgeom.federation.plan import Plan, Shape
 from fedgeom.federation.policy import Policy
-from fedgeom.federation.privacy import check_private
+from fedgeom.federation.privacy import check_private, privacy_of
 from fedgeom.federation.results import RunWarning
 from fedgeom.federation.settings import Documentation, Settings, is_called_now
 from fedgeom.federation.site import Site
-from fedgeom.federation.steps import Step, check_order, read_steps
+from fedgeom.federation.steps import FLOORS, Step, check_order, read_steps
 from fedgeom.registry import Registry, did_you_mean
 
 
@@ -81,6 +81,15 @@ class Method(Settings):
     matches_names: ClassVar[bool] = False
     """Whether the method can find out which of the sites' own names mean the same; its setting ``names`` says so."""
 
+    doubts: ClassVar[bool] = False
+    """Whether sites say in the end, masked, at how many of them the joint model does much worse than their own rows
+    allow: for methods whose model follows from few sums, which one site that lies can bend."""
+    column_floors: ClassVar[bool] = False
+    """Whether columns that few rows or sites set apart are left out, where policies have floors, although no rows are
+    prepared: for methods that sum products of columns. Where rows are prepared they always are."""
+    sums_by_class: ClassVar[bool] = False
+    """Whether columns are summed for each class, so that they have floors in each."""
+
     holdout: HoldoutOrShare = None
     """The share of its rows that each site keeps aside, class by class, and on which the sites then test the model:
     0.25, or Holdout(0.25, grouped=True). None: no rows are kept aside."""
@@ -118,12 +127,47 @@ class Method(Settings):
         found: tuple[Step, ...] = self.prepare or ()  # type: ignore[assignment]
         return found
 
+    @property
+    def planned_steps(self) -> tuple[Step, ...]:
+        """The steps of preparation, with that which leaves out columns that too few rows or sites set apart.
+
+        It stands before the first step that sums numbers of columns. With privacy there is none: noise hides the few.
+        """
+        own = self.preparing
+        if privacy_of(self) is not None or not (own or self.column_floors):
+            return own
+        if any(step.name == FLOORS for step in own):
+            return own
+        first = next((at for at, step in enumerate(own) if step.sums()), len(own))
+        gaps = any(bool(getattr(step, "add_indicator", False)) for step in own)
+        shape = getattr(self, "shape", None) or getattr(getattr(self, "network", None), "shape", None)
+        settings = {"by_class": self.sums_by_class, "gaps": gaps, "blank": bool(shape)}
+        return (*own[:first], Step.read({"name": FLOORS, **settings}, "prepare"), *own[first:])
+
+    @property
+    def asks_for_doubts(self) -> bool:
+        """Whether a run ends with the sum of doubts; not with privacy, where rows are not looked at again."""
+        return self.doubts and privacy_of(self) is None
+
     def smallest_sum(self, sites: int) -> int:
         """Return over how few of so many sites a secure sum of a run may go, if no site is lost: here over all.
 
         With many sites, each shares masks with some of the others; where sums go over parts, with more of them.
         """
         return sites
+
+    def sums_of_few(self) -> Mapping[str, str]:
+        """Return the sums that rest on few rows or sites by the method's nature: their kinds, and what they show.
+
+        `fedgeom.testing.check_method` leaves these out where it looks for sums that rest on few, and says so. What is
+        named here belongs on the method's page, and into ``answer_reveals`` of the question.
+        """
+        return {}
+
+    @property
+    def pairs_meet(self) -> bool:
+        """Whether every two sites write to each other: with many sites they otherwise do so with some alone."""
+        return False
 
     def sum_sites(self, names: Sequence[str], seed: int) -> Sequence[Collection[str]] | None:
         """Return for each planned sum which sites of a cohort may be in it; None, as here: any may be in any.

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import msgspec
 
@@ -142,6 +142,14 @@ class Sum:
 class Steps:
     """Several steps that methods share; ``steps`` is a plan of its own, whose value the plan receives."""
 
+    settles_names: ClassVar[bool] = False
+    """Whether sites agree on the classes here. Where rows are prepared, that comes before: rows of classes that are too
+    rare to be summed are then in no sum at all."""
+
+    def conduct(self, cohort: Any) -> Any:
+        """Take the steps with the sites of a `Cohort`; only of those that settle names this is asked."""
+        raise NotImplementedError
+
     def steps(self, shape: Shape, private: bool) -> Plan:
         """Yield the steps; ``private``: in a run with differential privacy."""
         raise NotImplementedError
@@ -162,6 +170,47 @@ def only_steps(plan: Plan, shape: Shape, private: bool, answer: Callable[[Ask | 
             else:
                 yield step
                 value = answer(step)
+    except StopIteration as end:
+        return end.value
+
+
+def find_names_step(plan: Plan, shape: Shape, private: bool, answer: Callable[[Ask | Sum], Any]) -> Steps | None:
+    """Return the step in which a plan's sites agree on the classes; None where they do not."""
+    for step in _with_names_step(plan, shape, private, answer):
+        if isinstance(step, Steps):
+            return step
+    return None
+
+
+def _with_names_step(plan: Plan, shape: Shape, private: bool, answer: Callable[[Ask | Sum], Any]) -> Plan:
+    """Yield questions and sums as `only_steps`, and the step that settles names, up to there."""
+    value: Any = None
+    try:
+        while True:
+            step = plan.send(value)
+            if isinstance(step, Steps):
+                if step.settles_names:
+                    yield step
+                value = yield from _with_names_step(step.steps(shape, private), shape, private, answer)
+            else:
+                yield step
+                value = answer(step)
+    except StopIteration as end:
+        return end.value
+
+
+def after_names(plan: Plan, shape: Shape, private: bool, classes: Any) -> Plan:
+    """Yield a plan's steps without that in which sites agree on the classes: they have agreed on these before."""
+    value: Any = None
+    try:
+        while True:
+            step = plan.send(value)
+            if not isinstance(step, Steps):
+                value = yield step
+            elif step.settles_names:
+                value = classes
+            else:
+                value = yield from after_names(step.steps(shape, private), shape, private, classes)
     except StopIteration as end:
         return end.value
 

@@ -296,6 +296,9 @@ def reasons_against(policy: Policy, settings: Settings) -> list[str]:
         found.append(
             f"min_batch_size = {policy.min_batch_size}, but a gradient step looks at {rows} rows (batch_size = {rows})"
         )
+    if policy.class_floors != (1, 1) and privacy_of(settings) is None:
+        given = (settings, *steps)
+        found += [f"single_site_classes = false, but {why}" for one in given if (why := one.against_floors())]
     return found + _about_privacy(policy, settings)
 
 

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedgeom.arrays import Floats, Ints, Words
+from fedgeom.data.cells import ReadOptions
 from fedgeom.data.columns import names_of
 from fedgeom.data.rows import dense
 from fedgeom.data.sites import SiteData
@@ -24,6 +25,7 @@ from fedgeom.data.tables import Table, as_labels, is_sparse, listed
 from fedgeom.errors import InputError, ProtocolError, is_name
 from fedgeom.federation.messages import Array, Name
 from fedgeom.federation.steps import (
+    FLOORS,
     MOST_COLUMNS,
     Block,
     Columns,
@@ -139,7 +141,12 @@ def read_raw(X: Any, wanted: Columns) -> SiteData:
         some = [name for name in map(str, X.columns) if name in known] if known else None
         if known and not some:
             raise InputError(f"X has none of the columns {listed(wanted.names, 6)}")
-        return read_raw(with_text(lambda c, also: frame_table(X, GIVEN, None, c, also=also), some, ()), wanted)
+        how = ReadOptions(categorical=wanted.texts)
+
+        def read(columns: Any, also: Any) -> Table:
+            return frame_table(X, GIVEN, None, columns, also=also, reading=how)
+
+        return read_raw(with_text(read, some, ()), wanted)
     cells = X.X if hasattr(X, "var_names") else X
     rows = cells if is_sparse(cells) else np.asarray(cells)
     if rows.ndim != 2:
@@ -368,6 +375,10 @@ class Fitting:
     """Whether steps are learnt by bounded sums, for a run with privacy (`Step.bounded`)."""
     noise: Callable[..., SumNoise] | None = None
     """The noise in them; None in the plain run."""
+    classes: tuple[str, ...] = ()
+    """The classes, where they are agreed on before."""
+    key: bytes = b""
+    """What sites alone know (`FitContext.key`)."""
 
     def __post_init__(self) -> None:
         self._ways: tuple[FittedBySums, ...] = learnings(self.steps, private=self.private)
@@ -379,7 +390,7 @@ class Fitting:
         return self._settled
 
     def _walk(self) -> tuple[int, FitContext]:
-        ground = FitContext(self.raw, self.seed, self.floors, self.sites, self.noise)
+        ground = FitContext(self.raw, self.seed, self.floors, self.sites, self.noise, self.classes, self.key)
         for at, (step, way) in enumerate(zip(self.steps, self._ways, strict=True)):
             if at == len(self.fits):
                 self.fits.append(StepFit())
@@ -426,7 +437,9 @@ class Fitting:
         """Take the next sum over all sites."""
         at, ground = self._settle()
         wanted = self.next()
-        if wanted is None or total.shape != (wanted[1],):
+        # Counts that decide floors come once for each drawn group.
+        times = len(total) // max(wanted[1], 1) if wanted is not None and wanted[0] == FLOORS else 1
+        if wanted is None or total.shape != (max(times, 1) * wanted[1],):
             raise ProtocolError(f"a sum of {len(total)} words came; wanted {wanted[1] if wanted else 'none'}")
         try:
             self._ways[at].take(ground, self.fits[at], total)
@@ -435,11 +448,28 @@ class Fitting:
         self.fits[at].taken += 1
         self._settled = None
 
-    def finished(self) -> Preparation:
-        """Return the preparation, once all sums were taken."""
+    def with_idle(self) -> Preparation:
+        """Return the preparation, once all sums were taken, with steps that change nothing: as sums kept rows."""
         if self.next() is not None:
             raise ProtocolError("the rows are not prepared yet")
         return Preparation(self.steps, tuple(self.fits), self.raw, self.fill)
+
+    def finished(self) -> Preparation:
+        """Return the preparation, once all sums were taken."""
+        self.with_idle()
+        working = [(step, fit) for step, fit in zip(self.steps, self.fits, strict=True) if not step.idle(fit)]
+        return Preparation(
+            tuple(step for step, _ in working), tuple(fit for _, fit in working), self.raw, self.fill
+        )
+
+    def left_out(self) -> dict[str, list[str]]:
+        """Return the columns that steps left out and that a run should name, by why."""
+        found: dict[str, list[str]] = {}
+        made = Preparation(self.steps, tuple(self.fits), self.raw, self.fill)
+        for step, ground, fit in zip(made.steps, made.grounds, made.fits, strict=False):
+            for why, names in step.left_out(ground, fit).items():
+                found.setdefault(why, []).extend(names)
+        return found
 
 
 def planned_sums(steps: Sequence[Step], *, private: bool) -> list[SumKind]:
@@ -595,22 +625,37 @@ def own_counts(agreed: AgreedColumns, own: SiteColumns, rows: int) -> Ints:
     return np.array(found, np.int64)
 
 
-def joint_columns(agreed: AgreedColumns, sites: Ints, rows: Ints, floors: tuple[int, int]) -> Columns:
+def joint_columns(
+    agreed: AgreedColumns, sites: Ints, rows: Ints, floors: tuple[int, int], *, hidden: bool = False
+) -> Columns:
     """Return the columns with the categories that enough sites and rows have; the others are put together.
 
-    sites, rows (pairs,): at how many sites, and in how many rows, each of `AgreedColumns.pairs` occurs.
+    sites, rows (pairs,): at how many sites, and in how many rows, each of `AgreedColumns.pairs` occurs. ``hidden``:
+    where the others are too few, the rarest words join them until they are not, or the column goes; otherwise the
+    others' rows are those without any of the words, and all words together show them.
     """
     kept: dict[int, list[str]] = {at: [] for at in agreed.words}
     rare: Counter[int] = Counter()
+    widest: Counter[int] = Counter()
+    counted: dict[tuple[int, str], tuple[int, int]] = {}
     for (at, word), n_sites, n_rows in zip(agreed.pairs(), sites.tolist(), rows.tolist(), strict=True):
+        counted[at, word] = n_rows, n_sites
         if word != UNNAMED and n_sites >= floors[0] and n_rows >= floors[1]:
             kept[at].append(word)
         else:
             rare[at] += n_rows
+            widest[at] = max(widest[at], n_sites)
+    for at, words in kept.items():
+        # A few rows without any of the words would be all rows less those with one: the rarest word joins them.
+        while hidden and words and rare[at] and (rare[at] < floors[1] or widest[at] < floors[0]):
+            least = min(words, key=lambda word: counted[at, word])
+            words.remove(least)
+            rare[at] += counted[at, least][0]
+            widest[at] = max(widest[at], counted[at, least][1])
     together = tuple(at for at in agreed.words if rare[at] >= max(floors[1], 1))
     categories = {at: tuple(words) for at, words in kept.items()}
     whole = Columns(width=agreed.width, names=agreed.names, categories=categories, together=together)
-    useless = {at for at, words in categories.items() if not words and at not in together}
+    useless = {at for at, words in categories.items() if not words and (hidden or at not in together)}
     return (
         whole.kept(np.array([at for at in range(whole.width) if at not in useless], np.intp)) if useless else whole
     )
@@ -648,17 +693,20 @@ def fit_plain(
     *,
     private: bool = False,
     watch: Callable[[Fitting], None] = lambda fitting: None,
+    classes: tuple[str, ...] = (),
 ) -> Preparation:
     """Return the preparation that a run over these sites would come to; ``private``: with bounds, but without noise.
 
-    ``watch`` is called before each sum.
+    ``watch`` is called before each sum; ``classes`` are those that the sites agreed on before.
     """
     told = {site.name: own_columns(site, steps, 0, private=private) for site in sites}
     agreed = agree(told, union=uses_union(steps))
     counts = np.array([own_counts(agreed, told[site.name], len(site)) for site in sites])
-    raw = joint_columns(agreed, (counts > 0).sum(axis=0), counts.sum(axis=0), category_floors(steps, floors))
+    there = (counts > 0).sum(axis=0)
+    hidden = floors != (1, 1)
+    raw = joint_columns(agreed, there, counts.sum(axis=0), category_floors(steps, floors), hidden=hidden)
     raw = with_given_words(raw, steps)
-    fitting = Fitting(tuple(steps), raw, seed, floors, len(sites), [], uses_union(steps), private)
+    fitting = Fitting(tuple(steps), raw, seed, floors, len(sites), [], uses_union(steps), private, None, classes)
     scratch: list[dict[object, object]] = [{} for _ in sites]
     while fitting.next() is not None:
         watch(fitting)

@@ -139,6 +139,10 @@ class RunRecord:
         write_json(self.folder / name, content, private=True)
 
 
+ENDS = ("finished", "failed", "interrupted")
+"""The states in which a run is over."""
+
+
 class Status(msgspec.Struct, frozen=True):
     """What status.json says of a run."""
 

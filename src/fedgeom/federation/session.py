@@ -281,6 +281,7 @@ class Session:
             roster=self.roster,
             participants=self.participants,
         )
+        sites.columns = self.columns
         patient.listener = sites.waits
         if self.record is not None:
             sites.ledger.listeners.append(self.record.enter)

@@ -370,6 +370,10 @@ class Settings:
         """Say what the coordinator sees of one site alone (``secure_only`` sites then do not join); "": sums only."""
         return ""
 
+    def against_floors(self) -> str:
+        """Say why no site whose policy has floors takes part (``single_site_classes``), and what to do; "": they do."""
+        return ""
+
     private_units: ClassVar[tuple[str, ...]] = ()
     """Who noise can protect: "row", "site", or nobody, where nothing bounds what one adds."""
 

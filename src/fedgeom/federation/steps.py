@@ -24,7 +24,7 @@ from fedgeom.federation.messages import Array
 from fedgeom.federation.settings import Choice
 from fedgeom.privacy.mechanism import SumNoise
 
-SumKind = Literal["cells", "bins", "moments", "products", "directions", "ranks"]
+SumKind = Literal["cells", "floors", "bins", "moments", "products", "directions", "ranks"]
 """What is added up, as the ledger tells it (`fedgeom.protocols.preparation`)."""
 Block = Any
 """(some rows, columns): an array, or a sparse ``csr_array``."""
@@ -42,6 +42,21 @@ class Columns(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     """For each column of text its words, "" for an empty cell; cells say which, counted from 0."""
     together: tuple[int, ...] = ()
     """The columns of text that have one number more, for all words that are too rare to be named."""
+    few_gaps: tuple[int, ...] = ()
+    """The columns whose gaps too few rows or sites have, or lack, to become a column of their own."""
+
+    one_hot: tuple[tuple[int, int], ...] = ()
+    """The first column, and the one after the last, of each column of text that became columns of 0 and 1; forgotten
+    where columns are left out."""
+
+    def with_few_gaps(self, places: Sequence[int]) -> Columns:
+        """Return the columns, with those whose gaps become no column."""
+        return msgspec.structs.replace(self, few_gaps=tuple(places))
+
+    @property
+    def texts(self) -> list[str]:
+        """The names of the columns of text."""
+        return [self.names[at] for at in self.categories] if self.names else []
 
     def title(self, at: int) -> str:
         """Return what a column is called in a message."""
@@ -57,6 +72,7 @@ class Columns(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
             names=tuple(self.names[old] for old in new) if self.names else (),
             categories={new[old]: words for old, words in self.categories.items() if old in new},
             together=tuple(new[old] for old in self.together if old in new),
+            few_gaps=tuple(new[old] for old in self.few_gaps if old in new),
         )
 
 
@@ -91,6 +107,10 @@ class FitContext:
     """Over how many sites is summed, at most: numbers must not overflow."""
     noise: Callable[..., SumNoise] | None = None
     """In a run with privacy: the noise of a sum of so many ``numbers`` with this ``sensitivity``."""
+    classes: tuple[str, ...] = ()
+    """The classes that the sites agreed on; none where they are not agreed on before rows are prepared."""
+    key: bytes = b""
+    """Known to the sites, and not to the coordinator."""
 
 
 class PreparedRows(Protocol):
@@ -139,6 +159,9 @@ class Step(Choice):
     """Whether cells without a number may come in, and stay so for a later step."""
     makes_reals: ClassVar[bool] = False
     """Whether counts come in, and numbers that are none go out."""
+    before_sums: ClassVar[bool] = False
+    """Whether the step stands before all that sum: it makes different numbers the same, and a sum of what came in, less
+    one of what goes out, would be of the few that it changed."""
 
     def sums(self) -> tuple[SumKind, ...]:
         """Return what is summed, in order; some may turn out not to be needed (`length`)."""
@@ -176,6 +199,14 @@ class Step(Choice):
         """Return what makes a raw table unfit for this step, where it is the first one that looks at it."""
         return []
 
+    def idle(self, fit: StepFit) -> bool:
+        """Return whether the step, as it was fitted, changes nothing, so that no model need have it."""
+        return False
+
+    def left_out(self, ground: FitContext, fit: StepFit) -> dict[str, list[str]]:
+        """Return the columns that the step leaves out and that a run should name, by why."""
+        return {}
+
     def bounded(self) -> FittedByBoundedSums | None:
         """Return how the step is learnt in a run with privacy; None: it learns nothing from rows."""
         if not self.sums():
@@ -183,6 +214,10 @@ class Step(Choice):
         raise InputError(
             f"privacy with the step {self.name!r} given, which has no bound on what one row adds: leave the step out"
         )
+
+    def against_floors(self) -> str:
+        """Return why no site whose policy has floors takes part in the step, and what to do; "": they do."""
+        return ""
 
     @property
     def wants_counts(self) -> bool:
@@ -259,7 +294,11 @@ class NothingToFit(FittedByBoundedSums):
         return ()
 
 
+FLOORS = "floors"
+"""The step that a run adds by itself (`Method.planned_steps`)."""
 OURS = {
+    "clip": "fedgeom.preparation.scale:Clip",
+    FLOORS: "fedgeom.preparation.floors:ColumnFloors",
     "impute": "fedgeom.preparation.impute:Impute",
     "log-counts": "fedgeom.preparation.log_counts:LogCounts",
     "one-hot": "fedgeom.preparation.one_hot:OneHot",
@@ -290,9 +329,15 @@ def read_steps(value: Any) -> Any:
 
 
 def check_order(steps: Sequence[Step]) -> None:
-    """Refuse steps in an order in which one would get what it cannot take."""
+    """Refuse steps in an order in which one would get what it cannot take, and any step twice."""
     for at, step in enumerate(steps):
         before = steps[:at]
+        summing = next((one for one in before if one.sums()), None)
+        if step.before_sums and summing is not None:
+            raise InputError(
+                f"prepare has {step.name!r} after {summing.name!r}, which sums numbers as they were before: put "
+                f"{step.name!r} before it"
+            )
         deaf = next((one for one in before if not one.keeps_gaps and not one.fills_gaps), None)
         if step.fills_gaps and deaf is not None:
             raise InputError(
@@ -307,6 +352,10 @@ def check_order(steps: Sequence[Step]) -> None:
             raise InputError(
                 f"prepare has {step.name!r}, which wants counts, after {real.name!r}, which makes other numbers of "
                 f"them: put {step.name!r} before it"
+            )
+        if any(one.name == step.name for one in before):
+            raise InputError(
+                f"prepare has {step.name!r} twice; wanted each step once: each more sum tells more of the same rows"
             )
 
 
@@ -325,6 +374,6 @@ def numbers_only(site: SiteData, known: Collection[str] = ()) -> SiteData:
 def unfit(numbers: SiteData, steps: Sequence[Step]) -> list[Finding]:
     """Return what makes raw numbers unfit for the first step that changes them; those before fill in and encode."""
     for step in steps:
-        if not step.fills_gaps and not step.takes_text:
+        if not step.fills_gaps and not step.takes_text and not step.keeps_gaps:
             return step.check(numbers)
     return []

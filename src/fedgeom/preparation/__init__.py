@@ -12,6 +12,7 @@ from fedgeom.preparation.log_counts import LogCounts as LogCounts
 from fedgeom.preparation.one_hot import OneHot as OneHot
 from fedgeom.preparation.pca import PCA as PCA
 from fedgeom.preparation.pipeline import Pipeline as Pipeline
+from fedgeom.preparation.scale import Clip as Clip
 from fedgeom.preparation.scale import Scale as Scale
 from fedgeom.preparation.select_variable import SelectVariable as SelectVariable
 from fedgeom.preparation.to_disc import ToDisc as ToDisc

@@ -20,6 +20,8 @@ from fedgeom.preparation.quantiles import (
     count_bins,
     from_deep,
     from_keys,
+    group_means,
+    is_settled,
     medians,
     rounds,
     some_columns,
@@ -33,6 +35,8 @@ HASHED = 1024
 LOWEST = -64
 BUCKETS = DIRECT + HASHED
 _MULTIPLIER = np.uint32(2654435761)
+GROUPS = "groups of numbers"
+"""Where a site keeps its groups' means from one sum to the next."""
 
 
 def frequent_length(columns: int, done: int) -> int:
@@ -64,6 +68,15 @@ def count_frequent(cells: npt.NDArray[Any], there: npt.NDArray[np.bool_], fit: S
     for bit in range(ALL_BITS):
         found[:, 1 + bit] = (inside & ((keys >> np.uint32(bit)) & np.uint32(1) > 0)).sum(axis=0)
     return found.ravel()
+
+
+def in_multiples(counts: npt.NDArray[Any], least: int, *, down: bool) -> Ints:
+    """Return counts as whole multiples of ``least``: the next one below, or the nearest.
+
+    Below: a number that fewer rows have is not counted at all.
+    """
+    shift = 0 if down else least // 2
+    return np.asarray((counts + shift) // least * least, np.int64)
 
 
 def take_frequent(fit: StepFit, total: Ints, done: int) -> None:
@@ -122,9 +135,12 @@ class Impute(Step):
         if fit.taken == 0:
             return 1 + 2 * ground.columns.width
         kept = len(fit.get("kept"))
+        done = fit.taken - 1
         if self.strategy == "mean":
             return DEEP * kept
-        return bins_length(kept) if self.strategy == "median" else frequent_length(kept, fit.taken - 1)
+        if self.strategy == "most-frequent":
+            return frequent_length(kept, done)
+        return 0 if "value" in fit.arrays else bins_length(kept)
 
     def summand(self, ground: FitContext, fit: StepFit, rows: PreparedRows) -> npt.NDArray[Any]:
         """Count cells with a number; add up columns; or count numbers in bins."""
@@ -133,11 +149,16 @@ class Impute(Step):
             there = np.zeros(width, np.int64)
             for block in rows.blocks():
                 there += np.isfinite(as_dense(block)).sum(axis=0)
-            return np.concatenate([[len(rows)], there, there > 0]).astype(np.int64)
+            enough = 1 if self.strategy == "mean" else ground.floors[1]  # fewer are in no count of bins
+            return np.concatenate([[len(rows)], there, there >= max(enough, 1)]).astype(np.int64)
         kept = fit.get("kept")
         mean = self.strategy == "mean"
         done = fit.taken - 1
         total = np.zeros(len(kept) if mean else self.length(ground, fit), np.float64 if mean else np.int64)
+        if self.strategy == "median" and ground.floors[1] > 1:
+            for keys, sizes in self._groups(ground, kept, rows):
+                total += count_bins(keys, sizes, fit, done)
+            return total
         for block in rows.blocks():
             # Column by column: sums of a column's numbers side by side are quicker, and more exact.
             filled = np.array(some_columns(as_dense(block), kept), order="F")
@@ -146,10 +167,25 @@ class Impute(Step):
             if mean:
                 total += filled.sum(axis=0, dtype=np.float64)
             elif self.strategy == "median":
-                total += count_bins(sort_keys(filled), there, fit, done)
+                total += count_bins(sort_keys(filled), there.astype(np.int64), fit, done)
             else:
                 total += count_frequent(filled, there, fit, done)
+        if self.strategy == "most-frequent":
+            return in_multiples(total, ground.floors[1], down=done == 0)
         return to_deep(total, sites=ground.sites) if mean else total
+
+    def _groups(self, ground: FitContext, kept: Ints, rows: PreparedRows) -> list[tuple[Any, Ints]]:
+        """Return the means of groups of each block's numbers, as keys, and the groups' sizes."""
+        of = kept.tobytes()
+        known: tuple[bytes, list[tuple[Any, Ints]]] = rows.scratch.get(GROUPS, (b"", []))
+        if known[0] != of:
+            found = []
+            for block in rows.blocks():
+                cells = some_columns(as_dense(block), kept)
+                means, sizes = group_means(cells, np.isfinite(cells), ground.floors[1])
+                found.append((sort_keys(means), sizes))
+            rows.scratch[GROUPS] = known = of, found
+        return known[1]
 
     def take(self, ground: FitContext, fit: StepFit, total: Words) -> None:
         """Take which columns can be filled in, then their values."""
@@ -157,17 +193,32 @@ class Impute(Step):
             rows = total[0].view(np.int64)
             there, sites = total[1:].view(np.int64).reshape(2, -1)
             kept = np.flatnonzero((there >= max(ground.floors[1], 1)) & (sites >= max(ground.floors[0], 1)))
-            fit.put(kept=kept.astype(np.int64), there=there[kept], gaps=(there[kept] < rows).astype(np.uint8))
-        elif self.strategy == "mean":
+            gaps = (there < rows) & ~np.isin(np.arange(len(there)), ground.columns.few_gaps)
+            fit.put(kept=kept.astype(np.int64), there=there[kept], gaps=gaps[kept].astype(np.uint8))
+            return
+        counts = total.view(np.int64)
+        if self.strategy == "mean":
             fit.put(value=from_deep(total) / fit.get("there"))
-        elif self.strategy == "median":
-            take_bins(fit, total.view(np.int64), fit.taken - 1)
-            if fit.taken == rounds(self.bits):
+            fit.drop("there")
+            return
+        if fit.taken == 1:
+            counts = self._leave_out_uncounted(fit, counts)
+        if self.strategy == "median":
+            take_bins(fit, counts, fit.taken - 1, ground.floors)
+            if is_settled(fit, self.bits, fit.taken):
                 fit.put(value=medians(fit, self.bits))
         else:
-            take_frequent(fit, total.view(np.int64), fit.taken - 1)
-        if fit.taken + 1 == len(self.sums()):
+            take_frequent(fit, counts, fit.taken - 1)
+        if "value" in fit.arrays:
             fit.drop("there")
+
+    def _leave_out_uncounted(self, fit: StepFit, counts: Ints) -> Ints:
+        """Leave out columns of which no site counts anything, and return the others' counts."""
+        of_columns = counts.reshape(len(fit.get("kept")), -1)
+        some = of_columns.any(axis=1)
+        if not some.all():
+            fit.put(**{name: fit.get(name)[some] for name in ("kept", "there", "gaps")})
+        return of_columns[some].ravel()
 
     def transform(self, ground: FitContext, fit: StepFit, block: Block) -> Block:
         """Return a block without gaps, and which there were beside it."""

@@ -19,6 +19,8 @@ from fedgeom.preparation.quantiles import (
     ALL_BITS,
     bins_length,
     count_bins,
+    group_means,
+    is_settled,
     medians,
     rounds,
     small_type,
@@ -54,8 +56,8 @@ class LogCounts(Step):
         return tuple(counts) if self.target_sum is None else ()
 
     def length(self, ground: FitContext, fit: StepFit) -> int:
-        """Return how many bins are counted."""
-        return bins_length(1)
+        """Return how many bins are counted; none once the median is known."""
+        return 0 if "depth" in fit.arrays else bins_length(1)
 
     def summand(self, ground: FitContext, fit: StepFit, rows: PreparedRows) -> npt.NDArray[Any]:
         """Count rows by their depth."""
@@ -64,12 +66,15 @@ class LogCounts(Step):
             rows.scratch["depths"] = np.concatenate(found) if found else np.zeros(0)
         depths = rows.scratch["depths"]
         depths = depths[depths > 0][:, None]
-        return count_bins(sort_keys(depths), np.ones(depths.shape, bool), fit, fit.taken)
+        means, sizes = group_means(depths, np.ones(depths.shape, bool), ground.floors[1])
+        return count_bins(sort_keys(means), sizes, fit, fit.taken)
 
     def take(self, ground: FitContext, fit: StepFit, total: Words) -> None:
         """Come nearer to the median depth."""
-        take_bins(fit, total.view(np.int64), fit.taken)
-        if fit.taken + 1 == rounds(ALL_BITS):
+        if ground.floors[1] > 1 and not total.any():
+            raise ValueError(f"no site has {ground.floors[1]} rows with a count")
+        take_bins(fit, total.view(np.int64), fit.taken, ground.floors)
+        if is_settled(fit, ALL_BITS, fit.taken + 1):
             fit.put(depth=medians(fit, ALL_BITS))
 
     def transform(self, ground: FitContext, fit: StepFit, block: Block) -> Block:

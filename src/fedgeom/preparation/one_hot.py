@@ -86,12 +86,14 @@ class OneHot(Step):
         columns = ground.columns
         names = [name for at, name in enumerate(columns.names) if at not in columns.categories]
         width = columns.width - len(columns.categories)
+        ranges = []
         for at, words in columns.categories.items():
             title = columns.names[at]
             names += [f"{title} = {word}" if word else f"{title} {MISSING}" for word in words]
             names += [f"{title} {OTHER}"] if at in columns.together else []
-            width += len(words) + (at in columns.together)
-        return Columns(width=width, names=tuple(names))
+            ranges.append((width, width + len(words) + (at in columns.together)))
+            width = ranges[-1][1]
+        return Columns(width=width, names=tuple(names), one_hot=tuple(ranges))
 
     def output_bytes(self, ground: FitContext, fit: StepFit, rows: int, came: int) -> int:
         """Return the size of dense rows, where there are categories."""

@@ -3,6 +3,13 @@
 Numbers are ordered by the bits of their float32: the first bits say sign and size, the later ones more digits. So no
 range has to be known, and a bin's width is a share of the number, 2^-(bits - 9): with all 32 bits a quantile of numbers
 that float32 holds, such as whole ones below 2²⁴, is exact; with 24 it is to 3·10⁻⁵ of itself.
+
+Where policies have floors, no number is counted by itself. Each site sorts its numbers, puts neighbours into groups of
+at least ``min_rows``, and counts the groups' means, each as often as the group has numbers (microaggregation,
+Domingo-Ferrer and Mateo-Sanz 2002). So whatever the counts show is a mean of so many rows. A bin with fewer numbers
+than ``min_sites`` such groups is divided no further, once sign, size and three bits more are known: within it, the
+quantile is where its rank is. At each site fewer than ``min_rows`` numbers are on the wrong side of a bin's edge: a
+quantile's rank is off by less than (sites + ``min_sites``) · ``min_rows``.
 """
 
 from __future__ import annotations
@@ -12,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedgeom.arrays import Floats, Ints, Words
+from fedgeom.arrays import Bools, Floats, Ints, Words
 from fedgeom.data.tables import is_sparse
 from fedgeom.federation.steps import Block, StepFit
 from fedgeom.protocols.fixed_point import from_wide, to_wide
@@ -21,6 +28,8 @@ DIGIT = 4
 """How many bits are settled in one round."""
 BINS = 16
 ALL_BITS = 32
+ALWAYS = 3
+"""So many rounds are always taken: sign, size and three bits more."""
 
 
 def sort_keys(values: npt.ArrayLike) -> npt.NDArray[np.uint32]:
@@ -45,48 +54,99 @@ def bins_length(columns: int) -> int:
     return columns * 2 * BINS
 
 
-def count_bins(keys: npt.NDArray[np.uint32], there: npt.NDArray[np.bool_], fit: StepFit, done: int) -> Ints:
-    """Return how many of a site's numbers lie in each part of the bins that are left, (columns·2·16,).
+def group_means(cells: npt.NDArray[Any], there: Bools, least: int) -> tuple[npt.NDArray[Any], Ints]:
+    """Return the means of groups of at least so many neighbours, and how many numbers each has, (groups, columns) each.
 
-    keys (rows, columns), u4; there (rows, columns): which cells have a number; done: how many rounds were taken.
+    cells (rows, columns); there (rows, columns): which have a number. Numbers of a column with fewer than ``least`` are
+    in no group. With ``least`` 1 each number is by itself.
+    """
+    if least <= 1:
+        return cells, there.astype(np.int64)
+    rows, columns = cells.shape
+    ordered = np.sort(np.where(there, cells, np.nan), axis=0)  # gaps come last
+    count = there.sum(axis=0)
+    groups = count // least
+    most = int(groups.max(initial=0))
+    place = np.arange(rows)[:, None]
+    inside = (place < count) & (groups > 0)
+    group = np.minimum(place // least, groups - 1) + most * np.arange(columns)  # the last has what is left over
+    flat = group[inside]
+    sizes = np.bincount(flat, minlength=most * columns)
+    sums = np.bincount(flat, ordered[inside], minlength=most * columns)
+    means = sums / np.maximum(sizes, 1)
+    return means.reshape(columns, most).T, sizes.reshape(columns, most).T.astype(np.int64)
+
+
+def count_bins(keys: npt.NDArray[np.uint32], sizes: Ints, fit: StepFit, done: int) -> Ints:
+    """Return how many of a site's numbers lie in each part of the bins that are divided, (columns·2·16,).
+
+    keys (rows, columns), u4; sizes (rows, columns): how often each counts, 0 where there is no number; done: how many
+    rounds were taken.
     """
     columns = keys.shape[1]
     settled = DIGIT * done
     found = np.zeros((columns, 2, BINS), np.int64)
     prefix = fit.get("prefix") if done else np.zeros((columns, 2), np.int64)
+    divided = fit.get("divided") > 0 if done else np.ones((columns, 2), bool)
     digit = (keys >> np.uint32(ALL_BITS - settled - DIGIT)) & np.uint32(BINS - 1)
     before = (keys.astype(np.uint64) >> np.uint64(ALL_BITS - settled)).astype(np.int64)
     offsets = BINS * np.arange(columns)
     for which in (0, 1):
-        inside = there & (before == prefix[:, which])
-        cells = (digit + offsets)[inside]
-        found[:, which] = np.bincount(cells.astype(np.int64), minlength=columns * BINS).reshape(columns, BINS)
+        inside = (sizes > 0) & (before == prefix[:, which]) & divided[:, which]
+        cells = (digit + offsets)[inside].astype(np.int64)
+        counts = np.bincount(cells, sizes[inside], minlength=columns * BINS)  # exact: far below 2⁵³
+        found[:, which] = counts.reshape(columns, BINS).astype(np.int64)
     return found.ravel()
 
 
-def take_bins(fit: StepFit, total: Ints, done: int) -> None:
-    """Settle the next bits of the two middle numbers of each column from the counts over all sites."""
+def take_bins(fit: StepFit, total: Ints, done: int, floors: tuple[int, int] = (1, 1)) -> None:
+    """Settle the next bits of the two middle numbers of each column from the counts over all sites.
+
+    ``floors`` are sites and rows, of the strictest policy: they decide which bins are divided further.
+    """
     counts = total.reshape(-1, 2, BINS)
     if done == 0:
         n = counts[:, 0].sum(axis=1)
-        fit.put(prefix=np.zeros((len(n), 2), np.int64))
+        none = np.zeros((len(n), 2), np.int64)
+        fit.put(prefix=none, inside=none, digits=none, divided=np.ones((len(n), 2), np.uint8))
         fit.put(rank=np.column_stack([np.maximum(n - 1, 0) // 2, np.maximum(n, 1) // 2]).astype(np.int64))
     rank = fit.get("rank")
     prefix = fit.get("prefix")
     upto = counts.cumsum(axis=2)
     digit = np.minimum((upto <= rank[:, :, None]).sum(axis=2), BINS - 1)
     passed = np.where(digit > 0, np.take_along_axis(upto, np.maximum(digit - 1, 0)[:, :, None], 2)[:, :, 0], 0)
-    fit.put(prefix=prefix * BINS + digit, rank=np.maximum(rank - passed, 0))
+    inside = np.take_along_axis(counts, digit[:, :, None], 2)[:, :, 0]
+    now = fit.get("divided") > 0
+    many = inside >= (0 if floors == (1, 1) else floors[0] * floors[1])
+    fit.put(
+        prefix=np.where(now, prefix * BINS + digit, prefix),
+        rank=np.where(now, np.maximum(rank - passed, 0), rank),
+        inside=np.where(now, inside, fit.get("inside")),
+        digits=fit.get("digits") + now,
+        divided=(now & (many | (done + 1 < ALWAYS))).astype(np.uint8),
+    )
+
+
+def is_settled(fit: StepFit, bits: int, done: int) -> bool:
+    """Return whether no bin is divided any further, after so many rounds."""
+    return done >= rounds(bits) or (done > 0 and not fit.get("divided").any())
 
 
 def medians(fit: StepFit, bits: int) -> Floats:
-    """Return the median of each column, (columns,), f8: the mean of the middles of two bins."""
-    left = ALL_BITS - DIGIT * rounds(bits)
-    low = fit.get("prefix").astype(np.uint64) << np.uint64(left)
-    high = np.minimum(low + np.uint64(2**left - 1), np.uint64(2**32 - 1))
+    """Return the median of each column, (columns,), f8: the mean of the middles of two bins.
+
+    In a bin that was not divided to the end, it is where the rank is among the bin's numbers.
+    """
+    left = (ALL_BITS - DIGIT * fit.get("digits")).astype(np.uint64)
+    low = fit.get("prefix").astype(np.uint64) << left
+    width = (np.uint64(1) << left) - np.uint64(1)
+    high = np.minimum(low + width, np.uint64(2**32 - 1))
     edges = [from_keys(edge.astype(np.uint32)) for edge in (low, high)]
-    fit.drop("prefix", "rank")
-    return np.asarray(((edges[0] + edges[1]) / 2).mean(axis=1))
+    share = np.clip((fit.get("rank") + 0.5) / np.maximum(fit.get("inside"), 1), 0.0, 1.0)
+    within = from_keys((low + (share * width).astype(np.uint64)).astype(np.uint32))
+    whole = fit.get("digits") == rounds(bits)
+    fit.drop("prefix", "rank", "inside", "digits", "divided")
+    return np.asarray(np.where(whole, (edges[0] + edges[1]) / 2, within).mean(axis=1))
 
 
 DEEP = 4

@@ -1,4 +1,4 @@
-"""Columns of mean 0 and deviation 1, over all sites."""
+"""Columns of mean 0 and deviation 1, over all sites; and numbers kept within limits before anything is summed."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from fedgeom.arrays import Words
+from fedgeom.errors import InputError
 from fedgeom.federation.settings import POSITIVE
 from fedgeom.federation.steps import Block, Columns, FitContext, PreparedRows, Step, StepFit, SumKind
-from fedgeom.preparation.private_steps import BoundedScale, need, read_ranges
+from fedgeom.preparation.private_steps import OTHERS, BoundedScale, need, read_ranges
 from fedgeom.preparation.quantiles import DEEP, as_dense, column_sums, from_deep, to_deep
 
 CONSTANT = 1e-10
@@ -28,7 +29,8 @@ class Scale(Step):
     name: ClassVar[str] = "scale"
     makes_reals: ClassVar[bool] = True
     max_value: Annotated[float, POSITIVE] | None = None
-    """Numbers farther from 0, in deviations, are moved to here, as `scanpy.pp.scale` does with max_value."""
+    """Numbers farther from 0, in deviations, are moved to here, as `scanpy.pp.scale` does with max_value. Sites whose
+    policy has floors refuse it; there, `Clip` keeps numbers within limits."""
 
     ranges: Any = None
     """Wanted in runs with privacy: between which numbers the columns lie, by what is known without the rows: one pair
@@ -42,6 +44,15 @@ class Scale(Step):
         """Learn means and deviations in the ranges, by one sum."""
         need(self, "ranges", "[low, high]")
         return BoundedScale(self)
+
+    def against_floors(self) -> str:
+        """Return that a limit shows what lies beyond it: the sum before less the sum behind."""
+        if self.max_value is None:
+            return ""
+        return (
+            f"max_value = {self.max_value:g} moves single numbers after their sum has left, and the difference of both "
+            'sums shows them: leave it out, or put the step {name = "clip", ranges = …} first'
+        )
 
     def sums(self) -> tuple[SumKind, ...]:
         """Return rows, sums of columns and of their sizes, then squares about the mean."""
@@ -58,6 +69,8 @@ class Scale(Step):
             for block in rows.blocks():
                 total += column_sums(block)
                 size += column_sums(abs(block))
+            # Only a unit is made of it, and Σ|x| - Σx would be twice the one negative number of a column.
+            size = np.where(size > 0, 2.0 ** np.ceil(np.log2(np.maximum(size, 2.0**-80))), 0.0)
             return to_deep(np.concatenate([[len(rows)], total, size]), sites=ground.sites)
         mean = fit.get("mean")
         unit = fit.get("unit")
@@ -101,3 +114,38 @@ class Scale(Step):
     def output_bytes(self, ground: FitContext, fit: StepFit, rows: int, came: int) -> int:
         """Return the size of dense rows."""
         return 8 * rows * len(fit.get("kept"))
+
+
+@dataclass(frozen=True)
+class Clip(Step):
+    """Move numbers outside a range to its nearer end, before anything is summed of them.
+
+    The ranges stand in the terms and follow from no row, so that nothing of what lies outside is in any sum.
+    """
+
+    name: ClassVar[str] = "clip"
+    keeps_gaps: ClassVar[bool] = True
+    before_sums: ClassVar[bool] = True
+
+    ranges: Any = None
+    """Between which numbers columns are kept: one pair [low, high] for all, or a table {"age": [0, 100]}; those that
+    are not named, and have no "*", stay as they are."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.ranges is None:
+            raise InputError('clip without ranges given; wanted ranges={"age": [0, 100]}, or [low, high] for all')
+        object.__setattr__(self, "ranges", read_ranges(self.ranges, self.name))
+
+    def transform(self, ground: FitContext, fit: StepFit, block: Block) -> Block:
+        """Return a block with all numbers within their ranges; gaps stay."""
+        names = ground.columns.names or (OTHERS,) * ground.columns.width
+        free = [-np.inf, np.inf]
+        pairs = np.array([self.ranges.get(name, self.ranges.get(OTHERS, free)) for name in names]).reshape(-1, 2)
+        rows = as_dense(block)
+        low, high = pairs.T.astype(rows.dtype)
+        return np.where(np.isfinite(rows), np.clip(rows, low, high), rows)
+
+    def output_bytes(self, ground: FitContext, fit: StepFit, rows: int, came: int) -> int:
+        """Return the size of dense rows."""
+        return 8 * rows * ground.columns.width

@@ -159,6 +159,15 @@ class SelectVariable(Step):
         """Refuse what are no counts, where they are wanted."""
         return no_counts(site, self.name) if self.wants_counts else []
 
+    def against_floors(self) -> str:
+        """Return that clipped counts show what was clipped: their sum beside that of all counts."""
+        if self.flavor != "seurat-v3":
+            return ""
+        return (
+            'flavor = "seurat-v3" sums counts both as they are and clipped, and the difference shows single ones: take '
+            'flavor = "seurat" or "sites"'
+        )
+
     def sums(self) -> tuple[SumKind, ...]:
         """Return the moments; "seurat-v3" then needs those of clipped counts."""
         once: dict[str, tuple[SumKind, ...]] = {"seurat-v3": ("moments", "moments"), "sites": ("ranks",)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from fedgeom.arrays import Floats, Words
 from fedgeom.crypto.tags import WORDS
-from fedgeom.errors import ContractError, ProtocolError, TooFewSitesError
+from fedgeom.errors import ContractError, InputError, ProtocolError, TooFewSitesError
 from fedgeom.federation.coordinator import Coordinator
 from fedgeom.federation.holdout import by_group
 from fedgeom.federation.messages import Array
@@ -22,16 +22,26 @@ from fedgeom.federation.preparation import Preparation
 from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.results import RunWarning
 from fedgeom.privacy.mechanism import SumNoise
+from fedgeom.protocols.doubts import judge
 from fedgeom.protocols.evaluation import evaluate
 from fedgeom.protocols.fixed_point import RING, from_fixed
 from fedgeom.protocols.join.coordinator import Joined, invite
 from fedgeom.protocols.join.messages import class_floors
 from fedgeom.protocols.noise import sum_noise
-from fedgeom.protocols.preparation import prepare
+from fedgeom.protocols.preparation import names_step, prepare
 from fedgeom.protocols.row_sums import MaskedRowSums, row_sums
 from fedgeom.protocols.secure_sum.coordinator import Collected, SumRequest, Total, collect, request_sum, unmask
-from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult, blank_result
-from fedgeom.protocols.secure_sum.rules import LEAST_GROUPS, GroupDraw, GroupSum, bound_of, check_sum, draw_of
+from fedgeom.protocols.secure_sum.messages import GroupPart, SumQuestion, SumResult, blank_result
+from fedgeom.protocols.secure_sum.rules import (
+    LEAST_GROUPS,
+    GroupDraw,
+    GroupSum,
+    agreed_total,
+    bound_of,
+    check_sum,
+    draw_of,
+    first_rounds,
+)
 
 
 @dataclass(frozen=True)
@@ -76,11 +86,26 @@ def join(sites: Coordinator, method: Method) -> Cohort:
         sum_sites=method.sum_sites,
     )
     cohort = Cohort(joined, [question.kind for question in planned], min_sites, method)
+    last: list[Callable[[Any], None]] = [partial(judge, cohort)] if method.asks_for_doubts else []
     if method.holdout is not None:
-        sites.last_step = partial(evaluate, cohort, by_group(method))
-    if method.preparing:
-        cohort.preparation = sites.preparation = prepare(cohort, method.preparing)
+        last.append(partial(evaluate, cohort, by_group(method)))
+    sites.last_step = partial(_each, last) if last else None
+    steps = method.planned_steps
+    if method.preparing or (steps and cohort.class_floors != (1, 1)):
+        names = names_step(method)
+        if names is not None:  # rows of classes that are too rare are in no sum, those of preparation included
+            names.conduct(cohort)
+        cohort.preparation = sites.preparation = prepare(cohort, steps, prepares=bool(method.preparing))
     return cohort
+
+
+def _each(steps: Sequence[Callable[[Any], None]], model: Any) -> None:
+    for step in steps:
+        step(model)
+
+
+NO_TAG = Array.of(np.zeros(WORDS, np.uint64))
+"""Of a total that was put together from groups' sums, which have tags."""
 
 
 def _result(round: int, total: Total) -> SumResult:
@@ -115,6 +140,21 @@ class Cohort:
         self._walk: Iterator[tuple[int, Sum]] = iter(())
         self.preparation: Preparation | None = None
         """How the sites prepared their rows; None where they are taken as they are."""
+
+    @property
+    def planned(self) -> tuple[str, ...]:
+        """The kinds of all sums that are planned, in order; one that groups take apart counts once."""
+        return tuple(self._planned[at] for at in self._first_rounds())
+
+    def _first_rounds(self) -> list[int]:
+        return first_rounds(self.settings.site, self.settings, self._planned)
+
+    @cached_property
+    def groups(self) -> SiteGroups:
+        """The groups that the terms draw."""
+        draw = draw_of(self.settings)
+        assert draw is not None
+        return SiteGroups(self, draw)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -162,7 +202,9 @@ class Cohort:
         while number not in self._sums and (found := next(self._walk, None)) is not None:
             self._sums[found[0]] = found[1]
         step = self._sums.get(number)
-        if step is None or step.bound:
+        draw = draw_of(self.settings)
+        who = "" if draw is None else draw.decides  # which sites are summed is no matter of length
+        if step is None or step.bound not in ("", who):
             if given is None:
                 raise ContractError(f"the plan does not say how long sum {number} ({self._planned[number]!r}) is")
             return given
@@ -177,10 +219,16 @@ class Cohort:
         """Leave out, for good, the planned sums before a number."""
         self._next = max(self._next, number)
 
+    def skip_to_step(self, number: int) -> None:
+        """Leave out, for good, those of the `planned` sums before a number."""
+        self.skip_to(self._first_rounds()[number])
+
     def sum_reals(self, question: SumQuestion, *, length: int | None = None) -> Floats:
         """Return the sum of the real numbers that all sites still there contribute."""
         if question.checked:
             return self.sum_checked(question, length=length).reals(type(question))
+        if self._in_groups(question):
+            return from_fixed(self._agreed(question, length).total.view(), fraction_bits=question.fraction_bits)
         found = self.sum_group(question, length=length, participants=self.left)
         self.left = found.sites
         return found.values
@@ -188,18 +236,64 @@ class Cohort:
     def sum_checked(
         self, question: SumQuestion, *, length: int | None = None, participants: Sequence[str] | None = None
     ) -> SumResult:
-        """Return the sum over all sites still there, or some, so that sites can check it (`SumQuestion.checked`)."""
+        """Return the sum over all sites still there, or some, so that sites can check it (`SumQuestion.checked`).
+
+        Where the terms draw groups, one over all is put together from the groups' sums (`agreed_total`).
+        """
+        if participants is None and self._in_groups(question):
+            return self._agreed(question, length)
         asked = self.left if participants is None else participants
         total = self._sum(question, RING.modulus, length, asked)
         lost = set(asked) - set(total.sites)
         self.left = tuple(name for name in self.left if name not in lost)
         return _result(self._next - 1, total)
 
+    def _in_groups(self, question: SumQuestion) -> bool:
+        return question.in_groups and draw_of(self.settings) is not None
+
+    def _agreed(self, question: SumQuestion, length: int | None) -> SumResult:
+        """Return what the sums of most groups agree on, with these; groups that fail are dropped, with their sites."""
+        groups = self.groups
+        first = self.next_round(question.kind)
+        parts: list[GroupPart] = []
+        for number in range(len(groups.all)):
+            self._next = first + number
+            asked = groups.left(number, set(self.left))
+            if not asked:
+                continue
+            try:
+                total = self._sum(question, RING.modulus, length, asked)
+            except (TooFewSitesError, ProtocolError) as error:
+                groups.drop(number, str(error))
+                continue
+            own = _result(first + number, total) if question.checked else None
+            words = Array.of(total.vector, copy=False) if own is None else own.total
+            tag = NO_TAG if own is None else own.tag
+            parts.append(
+                GroupPart(group=number, round=first + number, asked=asked, sites=total.sites, total=words, tag=tag)
+            )
+        self._next = first + len(groups.all)
+        sites = tuple(sorted(name for one in parts for name in one.sites))
+        self.left = tuple(name for name in self.left if name in set(sites))
+        found = agreed_total(
+            type(question), [one.total.view() for one in parts], [len(one.sites) for one in parts]
+        )
+        return SumResult(
+            round=first, sites=sites, total=Array.of(found, copy=False), tag=NO_TAG, groups=tuple(parts)
+        )
+
     def sum_parts(self, questions: Sequence[SumQuestion]) -> list[SumResult]:
         """Return several checked sums over the very same sites: parts of one vector that no message could hold.
 
         All masked vectors are collected before anything is unmasked. A site that is lost on the way is in none.
         """
+        if self._in_groups(questions[0]):
+            if len(questions) > 1:  # each part would be of other groups
+                raise InputError(
+                    f"{len(questions)} parts of a sum in groups given; wanted one: raise max_sum_length, or take fewer "
+                    'features, or aggregation="mean"'
+                )
+            return [self.sum_checked(questions[0])]
         collected: list[Collected] = []
         for question in questions:
             request = self._request(question, RING.modulus, None, self.left)

@@ -411,10 +411,14 @@ class EvaluationCohort(Protocol):
     missed_sums: set[str]
     settings: Any
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All sites that joined."""
+
     def noise(self, **sum: Any) -> SumNoise:
         """Return the noise that the sites put into a sum."""
 
-    def sum_counts(self, question: SumEvaluation, *, length: int) -> npt.NDArray[np.int64]:
+    def sum_counts(self, question: SumQuestion, *, length: int) -> npt.NDArray[np.int64]:
         """Return the sum of the whole numbers that all sites still there contribute."""
 
 
@@ -431,12 +435,16 @@ class EvaluateModel(Steps):
         yield Sum(SumEvaluation(classes=self.classes), length)
 
 
+def still_there(cohort: EvaluationCohort) -> None:
+    """Leave out who missed a sum: it stays away from later ones, as strict policies refuse sums that differ by few."""
+    away = {*cohort.sites.lost, *cohort.missed_sums}
+    cohort.left = tuple(name for name in cohort.left if name not in away)
+
+
 def evaluate(cohort: EvaluationCohort, grouped: bool, model: Any) -> None:
     """Add up what the sites count; where that cannot be done, the run has its model all the same, and a warning."""
     sites = cohort.sites
-    # A site that missed a sum stays away from later ones: strict policies refuse sums that differ by a few sites.
-    away = {*sites.lost, *cohort.missed_sums}
-    cohort.left = tuple(name for name in cohort.left if name not in away)
+    still_there(cohort)
     try:
         classes = len(model.classes_)
         private = privacy_of(cohort.settings) is not None

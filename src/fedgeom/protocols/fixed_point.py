@@ -85,6 +85,19 @@ def from_wide(vector: Words) -> npt.NDArray[np.float64]:
     return _UPPER * from_fixed(high, fraction_bits=8) + from_fixed(low, fraction_bits=WIDE_BITS)
 
 
+def numbers_of(total: Words, words_per_number: int) -> npt.NDArray[np.float64]:
+    """Read numbers that take one word each (as whole multiples of a unit), two (wide) or four (deep).
+
+    total (words,), u8; returns (words / words_per_number,), f8.
+    """
+    if words_per_number == 1:
+        return total.view(np.int64).astype(np.float64)
+    if words_per_number == 2:
+        return from_wide(total)
+    coarse, rest = np.split(total, 2)
+    return numbers_of(coarse, words_per_number // 2) + numbers_of(rest, words_per_number // 2) * 2.0**-40
+
+
 def fixed_sum(
     vectors: npt.ArrayLike, weights: npt.ArrayLike | None = None, *, fraction_bits: int
 ) -> npt.NDArray[np.float64]:

@@ -261,8 +261,13 @@ class LabelNames(SummingPart[NamesMemory]):
 class AgreeOnNames(Steps):
     """The plan of `agree_on_names`; the plan receives the classes."""
 
+    settles_names: ClassVar[bool] = True
     given: Sequence[str] | None = None
     """The classes, where they are in the terms."""
+
+    def conduct(self, cohort: Cohort) -> tuple[str, ...]:
+        """Agree on them."""
+        return agree_on_names(cohort, self.given)
 
     def steps(self, shape: Shape, private: bool) -> Plan:
         """Yield how sites seal, open and count their label names."""
@@ -297,7 +302,8 @@ def agree_on_names(cohort: Cohort, given: Sequence[str] | None = None) -> tuple[
     Where a policy asks for it they are counted, and the rare ones left out. Sites that fail to answer are left out of
     the cohort.
     """
-    cohort.classes = _agreed_names(cohort, given)
+    if cohort.classes is None:  # where rows are prepared, names came before
+        cohort.classes = _agreed_names(cohort, given)
     return cohort.classes
 
 

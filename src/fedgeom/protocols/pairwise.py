@@ -20,7 +20,7 @@ from fedgeom.crypto.bfv import (
     KeyHolder,
     flood_bits,
 )
-from fedgeom.crypto.keys import fingerprint, seal, shared_key, unseal
+from fedgeom.crypto.keys import derive, fingerprint, seal, unseal
 from fedgeom.errors import ProtocolError
 from fedgeom.protocols.hamming.bits import PairMessage, read, write
 from fedgeom.protocols.join.site import JoinPart
@@ -70,7 +70,7 @@ def _key(joining: JoinPart, sender: str, recipient: str, purpose: bytes, number:
     if partner not in memory.cohort or partner == site.name:
         raise ProtocolError(f"{partner!r} is not a partner of this site")
     envelope = (b"pair", purpose, site.run, str(number).encode(), sender.encode(), recipient.encode())
-    return shared_key(memory.letter_secret, memory.cohort[partner].letters, *envelope), fingerprint(*envelope)
+    return derive(joining.agreed_with(partner), *envelope), fingerprint(*envelope)
 
 
 FRACTION_BITS = 18

@@ -8,13 +8,15 @@ on top where a plan states it. Take times as orders of magnitude.
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+import numpy as np
 
-from fedgeom.crypto.keys import SEAL_BYTES
+from fedgeom.crypto.keys import CIPHERTEXT_BYTES, KEM_PUBLIC_BYTES, SEAL_BYTES, SIGNATURE_BYTES
 from fedgeom.crypto.neighbours import COMPLETE_UP_TO, degree
 from fedgeom.crypto.shamir import SHARE_BYTES
 from fedgeom.crypto.tags import WORDS
@@ -41,15 +43,17 @@ from fedgeom.federation.policy import Policy
 from fedgeom.federation.privacy import privacy_of
 from fedgeom.protocols.join.messages import (
     HERALDS,
+    Ciphertexts,
     DrawRing,
     Hello,
     Letters,
+    Meet,
     PublicKeys,
     RingNumber,
     SealedShares,
     Share,
 )
-from fedgeom.protocols.preparation import rehearse
+from fedgeom.protocols.preparation import names_step, rehearse
 from fedgeom.protocols.secure_sum.messages import (
     Confirm,
     Confirmation,
@@ -64,8 +68,8 @@ from fedgeom.protocols.secure_sum.messages import (
 )
 from fedgeom.protocols.secure_sum.rules import draw_of
 
-AGREEMENT = 8e-5
-"""Seconds for a key agreed on with a peer, with its derivation and letter."""
+AGREEMENT = 1.8e-4
+"""Seconds for the key of a pair: X25519, an encapsulation, a decapsulation, both letters."""
 MASK_KEY = 1.5e-5
 """Seconds to derive the key of a mask and to set the cipher up."""
 MASK_BYTE = 4e-10
@@ -134,8 +138,8 @@ class Costs:
         self.exchanges.append(exchange)
 
     def agreements(self, holders: int, rounds: int) -> None:
-        """Count the keys that a site agrees on, to seal letters and to open them, and those of its pairs for sums."""
-        self.joining_seconds += 2 * holders * AGREEMENT + rounds * holders * MASK_KEY / 10
+        """Count the keys that a site agrees on, and those of its pairs for sums."""
+        self.joining_seconds += holders * AGREEMENT + rounds * holders * MASK_KEY / 10
 
     def unmasked(self, length: int, sites: int, holders: int, times: int) -> None:
         """Count what the coordinator computes to unmask sums."""
@@ -323,6 +327,7 @@ class Walk:
         raw = bool(self.method.preparing)
         keys = PublicKeys(
             letters=KEY,
+            kem=bytes(KEM_PUBLIC_BYTES),
             masks=(KEY,) * rounds,
             seals=(KEY,) * rounds,
             columns=0 if raw else shape.columns,
@@ -331,7 +336,7 @@ class Walk:
             ring_commit=KEY,
             min_cohort=policy.min_cohort,
             min_difference=0 if policy.sums_after_losses else policy.min_cohort,
-            signature=SIGNATURE,
+            signature=bytes(SIGNATURE_BYTES),
         )
         terms = dict(self.method.terms())
         self._note(Hello(rounds=rounds, seed=shape.seed, terms=terms, participants=shape.sites), keys)
@@ -341,6 +346,8 @@ class Walk:
         if n > COMPLETE_UP_TO or (draw is not None and draw.by == "sites"):
             self._note(DrawRing(cohort={}, draw=0), RingNumber(number=KEY), down=cohort)
             numbers = map_size(n, self._names + n * bytes_size(32))
+        exchanged = self._exchanged()
+        self._note(Meet(cohort={}), Ciphertexts(ciphertexts={}), down=cohort + numbers, up=exchanged)
         holders = self.peers + 1
         needed = policy.holders_needed(holders)
         if n > COMPLETE_UP_TO:
@@ -351,14 +358,24 @@ class Walk:
             self._drawn = "which sites are drawn for a sum: only these share its secrets"
         self._letters = self._written(rounds)
         self._note(
-            Share(cohort={}),
+            Share(ciphertexts={}),
             Letters(letters={}, needed=needed, locked=(self.peers * KEY,) * rounds),
-            down=cohort + numbers,
+            down=exchanged,
             up=self._letters,
             work=share_work(rounds, holders, needed),
             bound=self._drawn,
         )
         self.costs.agreements(holders, rounds)
+
+    def _exchanged(self) -> dict[str, float]:
+        """Return the bytes of the ciphertexts that each site makes, with their names; it gets as many."""
+        names = self.shape.sites
+        n = len(names)
+        size = bytes_size(CIPHERTEXT_BYTES)
+        if n <= COMPLETE_UP_TO or self.method.pairs_meet:
+            return {name: map_size(n - 1, self._names - text_size(name) + (n - 1) * size) for name in names}
+        count = n * self.peers + 2 * HERALDS * (n - 1 - self.peers)  # heralds are each other's peers
+        return dict.fromkeys(names, map_size(count // n, count * (size + self._names / n) / n))
 
     def _written(self, rounds: int) -> dict[str, float]:
         """Return the bytes of each site's letters with their names; it gets as many, and as long ones."""
@@ -519,9 +536,10 @@ def shape_of(method: Method, sites: Sequence[SiteData], policy: Policy | None = 
     raw = sites[0].shape[1]
     rehearsed = None
     tables = [part_rows(site, method, seed, rules)[0] for site in sites]
-    if method.preparing:
-        private = privacy_of(method) is not None
-        rehearsed, fitted = rehearse(method.preparing, tables, seed, rules, private=private)
+    private = privacy_of(method) is not None
+    if method.preparing or (method.planned_steps and rules.class_floors != (1, 1)):
+        classes, summed = _not_rare(method, tables, rules) if not private else ((), tables)
+        rehearsed, fitted = rehearse(method.planned_steps, summed, seed, rules, private=private, classes=classes)
         tables = [fitted.transform(site) for site in tables]
     in_order = sorted(sites, key=lambda one: one.name)
     return Shape(
@@ -537,6 +555,24 @@ def shape_of(method: Method, sites: Sequence[SiteData], policy: Policy | None = 
         raw_columns=raw,
         preparation=rehearsed,
     )
+
+
+def _not_rare(
+    method: Method, sites: Sequence[SiteData], policy: Policy
+) -> tuple[tuple[str, ...], Sequence[SiteData]]:
+    """Return the classes that enough sites and rows have, where names are agreed on, and the sites' rows of these."""
+    if names_step(method) is None or policy.class_floors == (1, 1):
+        return (), sites
+    rows = Counter[str]()
+    there = Counter[str]()
+    for site in sites:
+        counts = Counter(site.y.astype(str).tolist())
+        rows.update(counts)
+        there.update(set(counts))
+    least_sites, least_rows = policy.class_floors
+    wanted = method_classes(method, sites)
+    kept = tuple(name for name in wanted if there[name] >= least_sites and rows[name] >= least_rows)
+    return kept, [site.take(np.isin(site.y.astype(str), kept)) for site in sites]
 
 
 def shape_like(

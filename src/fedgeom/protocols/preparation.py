@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar
 
 import msgspec
@@ -18,7 +18,18 @@ from fedgeom.data.tables import listed
 from fedgeom.data.validation import Collector, FaultsError, Finding, check_finite, fault
 from fedgeom.errors import ProtocolError
 from fedgeom.federation.messages import Key, Message, Name, Names, Question
-from fedgeom.federation.plan import Ask, Plan, Shape, Steps, Sum, bytes_size, map_size, text_size
+from fedgeom.federation.plan import (
+    ANY_SHAPE,
+    Ask,
+    Plan,
+    Shape,
+    Steps,
+    Sum,
+    bytes_size,
+    find_names_step,
+    map_size,
+    text_size,
+)
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.preparation import (
     AgreedColumns,
@@ -36,11 +47,12 @@ from fedgeom.federation.preparation import (
     with_given_words,
 )
 from fedgeom.federation.privacy import privacy_of
+from fedgeom.federation.results import RunWarning
 from fedgeom.federation.site import Part, answers
-from fedgeom.federation.steps import MOST_COLUMNS, Columns, Step, StepFit, SumKind, numbers_only, unfit
+from fedgeom.federation.steps import MOST_COLUMNS, Columns, FitContext, Step, StepFit, SumKind, numbers_only, unfit
 from fedgeom.memo import memoize, memoize_per_object
 from fedgeom.protocols.join.site import JoinPart
-from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
+from fedgeom.protocols.secure_sum.messages import BY_GROUP, SumQuestion, SumResult, blank_result
 
 SLOTS = 256
 """Categories are counted under numbers up to a multiple of this."""
@@ -122,52 +134,68 @@ class SumCells(SumQuestion, kind="prepare.cells", checked=True, decides_floors=T
     last: Last = None
 
 
-class SumBins(SumQuestion, kind="prepare.bins", checked=True):
-    """Ask how many numbers lie in bins around a quantile."""
+class SumFloors(SumQuestion, kind="prepare.floors", checked=True, decides_floors=True, in_groups=True):
+    """Ask how many rows set a column apart: from its usual value, and from each other column."""
 
     answer_reveals: ClassVar[str] = (
-        "masked; with all others: how many numbers of a column (or depths of rows) lie in bins around a quantile, and "
-        "in the end the quantile, to the terms' bin width"
-    )
+        "masked; with all others: how many rows, up to the policies' floor, and how many sites differ from the usual "
+        "value of each column, where columns are summed by class also in each class, and tell two columns apart"
+    ) + BY_GROUP
     last: Last = None
 
 
-class SumMoments(SumQuestion, kind="prepare.moments", checked=True):
+class SumBins(SumQuestion, kind="prepare.bins", checked=True, in_groups=True, rounded=True):
+    """Ask how many numbers lie in bins around a quantile; where policies have floors, how many means of groups."""
+
+    answer_reveals: ClassVar[str] = (
+        "masked; with all others: how many numbers of a column (or depths of rows; where policies have floors, means "
+        "of groups of min_rows neighbours) lie in bins around a quantile, and in the end the quantile, to the terms' "
+        "bin width"
+    ) + BY_GROUP
+    last: Last = None
+
+
+class SumMoments(SumQuestion, kind="prepare.moments", checked=True, in_groups=True, words_per_number=4):
     """Ask for sums of columns and of their squares."""
 
     answer_reveals: ClassVar[str] = (
         "masked; with all others: the sums of each column, or of its squares, over all rows"
+    ) + BY_GROUP
+    last: Last = None
+
+
+class SumProducts(SumQuestion, kind="prepare.products", checked=True, in_groups=True):
+    """Ask for sums of products of two columns."""
+
+    answer_reveals: ClassVar[str] = (
+        "masked; with all others: the covariances of all columns, over all rows" + BY_GROUP
     )
     last: Last = None
 
 
-class SumProducts(SumQuestion, kind="prepare.products", checked=True):
-    """Ask for sums of products of two columns."""
-
-    answer_reveals: ClassVar[str] = "masked; with all others: the covariances of all columns, over all rows"
-    last: Last = None
-
-
-class SumDirections(SumQuestion, kind="prepare.directions", checked=True):
+class SumDirections(SumQuestion, kind="prepare.directions", checked=True, in_groups=True):
     """Ask for the covariance times some directions."""
 
-    answer_reveals: ClassVar[str] = "masked; with all others: the covariance of all columns times some directions"
+    answer_reveals: ClassVar[str] = (
+        "masked; with all others: the covariance of all columns times some directions"
+    ) + BY_GROUP
     last: Last = None
 
 
-class SumRanks(SumQuestion, kind="prepare.ranks", checked=True):
+class SumRanks(SumQuestion, kind="prepare.ranks", checked=True, in_groups=True):
     """Ask how a site ranks the columns."""
 
     answer_reveals: ClassVar[str] = (
         "masked; with all others: how many sites choose each column, and the sums of its ranks"
-    )
+    ) + BY_GROUP
     last: Last = None
 
 
-SumPreparation = SumCells | SumBins | SumMoments | SumProducts | SumDirections | SumRanks
+SumPreparation = SumCells | SumFloors | SumBins | SumMoments | SumProducts | SumDirections | SumRanks
 """The sums that steps are fitted from."""
 SUMS: dict[SumKind, type[SumPreparation]] = {
     "cells": SumCells,
+    "floors": SumFloors,
     "bins": SumBins,
     "moments": SumMoments,
     "products": SumProducts,
@@ -293,11 +321,29 @@ class PreparationMemory(msgspec.Struct, kw_only=True):
     done: bool = False
 
 
+@memoize_per_object(key=lambda part, rare: rare)  # the site is built anew for each question
+def _without(part: SiteData, rare: tuple[str, ...]) -> SiteData:
+    """Return the rows whose labels are not too rare."""
+    return part.take(~np.isin(part.y.astype(str), rare))
+
+
 @memoize_per_object(key=lambda part, stamp, finished, scratch: stamp)  # the site is built anew, its rows are not
 def _prepared(
-    part: SiteData, stamp: bytes, finished: Callable[[], Preparation], scratch: dict[Any, Any] | None
+    part: SiteData, stamp: bytes, finished: Callable[[], Preparation | None], scratch: dict[Any, Any] | None
 ) -> SiteData:
-    return finished().transform(part, scratch)
+    made = finished()
+    return part if made is None else made.transform(part, scratch)
+
+
+def finished_preparation(fitting: Fitting, *, prepares: bool) -> Preparation | None:
+    """Return a fitted preparation; None where the terms prepare nothing, and no column is left out."""
+    made = fitting.finished()
+    return made if prepares or made.steps else None
+
+
+def first_sum(planned: Sequence[str], *, prepares: bool) -> int:
+    """Return the number of the first sum that a step may be fitted from; where raw rows come, categories are before."""
+    return planned.index(CountCategories.kind) + 1 if prepares else planned.index(SumFloors.kind)
 
 
 class PreparationPart(Part[PreparationMemory]):
@@ -315,16 +361,32 @@ class PreparationPart(Part[PreparationMemory]):
     @property
     def steps(self) -> tuple[Step, ...]:
         """The steps, from the terms on which the site joined."""
-        found: tuple[Step, ...] = self.site.settings.preparing
-        if not found:
+        if not self.wanted:
             raise ProtocolError("these terms take rows as they are; nothing is prepared")
+        found: tuple[Step, ...] = self.site.settings.planned_steps
         return found
 
     @property
+    def wanted(self) -> bool:
+        """Whether rows are prepared before the method sees them: by the terms, or since a policy has floors."""
+        settings = self.site.settings
+        return bool(settings.preparing) or (self._floored and bool(settings.planned_steps))
+
+    @property
+    def _floored(self) -> bool:
+        return self.joining.class_floors != (1, 1)
+
+    @property
     def _rows(self) -> SiteData:
-        """The raw rows that are learnt from."""
+        """The raw rows that are summed: those that are learnt from, without classes that were found too rare."""
         found: SiteData = self.site.raw_parts[0]
-        return found
+        names = getattr(self.site.memory, "names", None)
+        return _without(found, names.rare) if names is not None and names.rare else found
+
+    def _check_raw_asked(self) -> None:
+        """Refuse questions about raw columns where the terms prepare none."""
+        if not self.site.settings.preparing:
+            raise ProtocolError("these terms take rows as they are; nothing is prepared")
 
     def _own(self) -> SiteColumns:
         return own_columns(self._rows, self.steps, self.site.policy.min_rows_per_class, private=self._private)
@@ -338,7 +400,7 @@ class PreparationPart(Part[PreparationMemory]):
         """Seal what the site's columns and categories are called for the other sites."""
         memory = self.memory
         site = self.site
-        _ = self.steps
+        self._check_raw_asked()
         self.joining.open_letters(ask.participants, ask.letters)
         if not memory.sealed:
             text = msgspec.msgpack.encode(self._own().told())
@@ -351,6 +413,7 @@ class PreparationPart(Part[PreparationMemory]):
     def hold_columns(self, ask: HoldColumns) -> ColumnsHeld:
         """Open all lists, once, and work out the joint columns."""
         memory = self.memory
+        self._check_raw_asked()
         stamp = hash_columns(ask.sealed)
         if self.site.name not in ask.sealed or not set(ask.sealed) <= set(self.joining.memory.order):
             raise ProtocolError("the lists of columns are not those of members with this site among them")
@@ -418,7 +481,8 @@ class PreparationPart(Part[PreparationMemory]):
             sites = counts[places]
             rows = counts[slots + places]
         if memory.raw is None:
-            found = joint_columns(agreed, sites, rows, category_floors(self.steps, self.joining.class_floors))
+            floors = category_floors(self.steps, self.joining.class_floors)
+            found = joint_columns(agreed, sites, rows, floors, hidden=self._floored)
             memory.raw = with_given_words(found, self.steps)
             warn_of(self.site.name, left_out(self._rows, memory.raw))
         if not memory.raw.width:  # it depends on sums and lists that are the same for all
@@ -429,11 +493,30 @@ class PreparationPart(Part[PreparationMemory]):
         """Return how far the preparation is fitted."""
         memory = self.memory
         joined = self.joining
-        if memory.raw is None:
+        steps = self.steps
+        raw = memory.raw
+        if raw is None and self.site.settings.preparing:
             raise ProtocolError("the joint columns are not agreed on yet")
+        if raw is None:  # taken as they are: that all sites have as many was checked when they joined
+            raw = Columns(width=self.site.whole.shape[1])
         noise = self.site.noising.noise if self._private else None
-        known = self.steps, memory.raw, self.site.seed, joined.class_floors, len(joined.memory.order), memory.fits
-        return Fitting(*known, uses_union(self.steps), self._private, noise)
+        known = steps, raw, self.site.seed, joined.class_floors, len(joined.memory.order), memory.fits
+        fitting = Fitting(*known, uses_union(steps), self._private, noise)
+        if self._floored:
+            fitting.classes = self.site.names.agreed if self._named else ()
+            fitting.key = joined.shared_secret(b"floors")
+        return fitting
+
+    @property
+    def _named(self) -> bool:
+        """Whether the classes were agreed on before rows are prepared."""
+        names = getattr(self.site.memory, "names", None)
+        return names is not None and bool(names.agreed)
+
+    @property
+    def _first(self) -> int:
+        """The number of the first sum that a step may be fitted from."""
+        return first_sum(self.site.sums.steps(), prepares=bool(self.site.settings.preparing))
 
     def _take(self, last: SumResult | None) -> Fitting:
         """Take the sum that came before, once, if it is the one that the sites added up; return what follows."""
@@ -447,7 +530,11 @@ class PreparationPart(Part[PreparationMemory]):
                 raise ProtocolError("the sum that was taken last is missing")
         else:
             wanted = fitting.next()
-            if wanted is None or last.round != 1 + fitting.planned() or not memory.last:
+            if (
+                wanted is None
+                or self.site.sums.step_of(last.round) != self._first + fitting.planned()
+                or not memory.last
+            ):
                 raise ProtocolError("the sum that came is not the one that was taken last")
             self.site.sums.check_result(last, SUMS[wanted[0]])
             fitting.take(last.total.numpy())
@@ -458,7 +545,11 @@ class PreparationPart(Part[PreparationMemory]):
         """Add to the next sum."""
         fitting = self._take(ask.last)
         wanted = fitting.next()
-        if wanted is None or SUMS[wanted[0]] is not type(ask) or ask.ticket.round != 1 + fitting.planned():
+        if (
+            wanted is None
+            or SUMS[wanted[0]] is not type(ask)
+            or self.site.sums.step_of(ask.ticket.round) != self._first + fitting.planned()
+        ):
             raise ProtocolError("the sum that is asked for does not come next")
         self.site.check_size(wanted[1])
         found = fitting.summand(self._rows, self.site.scratch.setdefault("preparing", {}))
@@ -469,6 +560,11 @@ class PreparationPart(Part[PreparationMemory]):
     @answers(SumCells)
     def sum_cells(self, ask: SumCells) -> Any:
         """Add up which cells have values."""
+        return self._answer(ask)
+
+    @answers(SumFloors)
+    def sum_floors(self, ask: SumFloors) -> Any:
+        """Add up how many rows set columns apart."""
         return self._answer(ask)
 
     @answers(SumBins)
@@ -499,22 +595,35 @@ class PreparationPart(Part[PreparationMemory]):
     @answers(PrepareRows)
     def prepare_rows(self, ask: PrepareRows) -> RowsPrepared:
         """Prepare the rows, and look at them as the method does."""
-        self._take(ask.last).finished()
+        fitting = self._take(ask.last)
+        fitting.finished()
+        if not self.memory.done:
+            warn_of(self.site.name, self._left_out(fitting))
         self.memory.done = True
-        self.prepared(self._rows, self.site.scratch.pop("preparing", None))
+        scratch = self.site.scratch.pop("preparing", None)
+        learnt = self.site.raw_parts[0]
+        self.prepared(learnt, scratch if self._rows is learnt else None)
         self.site.check(self.site.settings)
         return RowsPrepared()
 
     def preparation(self) -> Preparation | None:
-        """Return the fitted preparation; None where the terms have none, or it is not done yet."""
-        return self.fitting().finished() if self.memory.done else None
+        """Return the fitted preparation; None where rows are taken as they are, or it is not done yet."""
+        prepares = bool(self.site.settings.preparing)
+        return finished_preparation(self.fitting(), prepares=prepares) if self.memory.done else None
+
+    def _left_out(self, fitting: Fitting) -> dict[str, list[str]]:
+        """Return what steps left out, by why, as the site calls its columns."""
+        if self.memory.raw is not None:
+            return fitting.left_out()
+        named = Columns(width=fitting.raw.width, names=self.site.whole.columns)
+        return replace(fitting, raw=named).left_out()
 
     def prepared(self, part: SiteData, scratch: dict[Any, Any] | None = None) -> SiteData:
         """Return rows as the method sees them: prepared, once that is done; ``scratch``: what their sums kept."""
         if not self.memory.done:
             return part
         stamp = fingerprint(b"prepared", self.joining.memory.terms_hash, msgspec.msgpack.encode(self.memory))
-        return _prepared(part, stamp, lambda: self.fitting().finished(), scratch)
+        return _prepared(part, stamp, lambda: self.preparation() and self.fitting().with_idle(), scratch)
 
     def check_raw(self, settings: Any, rows: SiteData) -> None:
         """Refuse a raw table that the steps of these settings cannot take."""
@@ -523,11 +632,13 @@ class PreparationPart(Part[PreparationMemory]):
 
     def result(self) -> dict[str, Any]:
         """Return, for the site's own result, what was left out."""
-        raw = self.memory.raw
-        if raw is None or not self.memory.done:
+        if not self.memory.done:
             return {}
-        found = left_out(self._rows, raw)
-        return {"prepared": {"columns": raw.width, **found}} if found else {}
+        fitting = self.fitting()
+        found = self._left_out(fitting)
+        if self.memory.raw is not None:
+            found = left_out(self._rows, self.memory.raw) | found
+        return {"prepared": {"columns": fitting.raw.width, **found}} if found else {}
 
 
 @dataclass(frozen=True)
@@ -543,9 +654,18 @@ class Rehearsed:
 
 
 def rehearse(
-    steps: Sequence[Step], sites: Sequence[SiteData], seed: int, policy: Policy, *, private: bool
+    steps: Sequence[Step],
+    sites: Sequence[SiteData],
+    seed: int,
+    policy: Policy,
+    *,
+    private: bool,
+    classes: tuple[str, ...] = (),
 ) -> tuple[Rehearsed, Preparation]:
-    """Return what the messages of a preparation of these rows hold, and the preparation."""
+    """Return what the messages of a preparation of these rows hold, and the preparation.
+
+    ``classes`` are those that the sites agree on before; none where they do not.
+    """
     lengths = [0] * len(planned_sums(steps, private=private))
 
     def note(fitting: Fitting) -> None:
@@ -553,7 +673,7 @@ def rehearse(
         if wanted is not None:
             lengths[fitting.planned()] = wanted[1]
 
-    fitted = fit_plain(steps, sites, seed, policy.class_floors, private=private, watch=note)
+    fitted = fit_plain(steps, sites, seed, policy.class_floors, private=private, watch=note, classes=classes)
     told = {
         site.name: own_columns(site, steps, policy.min_rows_per_class, private=private)
         for site in sorted(sites, key=lambda one: one.name)
@@ -604,9 +724,40 @@ class PrepareTables(Steps):
         yield Ask(PrepareRows(last=last), RowsPrepared(), bound=unknown)
 
 
-def prepare(cohort: Any, steps: Sequence[Step]) -> Preparation:
-    """Have all sites of a `Cohort` prepare their rows; those that fail to answer are left out of it."""
-    raw = _agree(cohort)
+def names_step(settings: Any) -> Steps | None:
+    """Return the step in which the sites of a method agree on the classes; None where they do not."""
+
+    def result(step: Ask | Sum) -> SumResult | None:
+        return blank_result(0, ANY_SHAPE.sites) if isinstance(step, Sum) else None
+
+    private = privacy_of(settings) is not None
+    return find_names_step(settings.plan(ANY_SHAPE), ANY_SHAPE, private, result)
+
+
+@dataclass(frozen=True)
+class FloorColumns(Steps):
+    """The plan of `prepare` where the terms take rows as they are: columns that few set apart are left out, if any."""
+
+    fitted: tuple[Step, ...]
+
+    def steps(self, shape: Shape, private: bool) -> Plan:
+        """Yield one sum where a policy has floors."""
+        floors = shape.policy.class_floors
+        if shape.known and floors == (1, 1):
+            yield Sum(SumFloors(), 1, times=0, spare=1)
+            return
+        width = shape.columns if shape.raw_columns is None else shape.raw_columns
+        ground = FitContext(Columns(width=width), floors=(2, 2), classes=shape.classes)
+        last = yield Sum(SumFloors(), self.fitted[0].length(ground, StepFit()))
+        yield Ask(PrepareRows(last=last), RowsPrepared())
+
+
+def prepare(cohort: Any, steps: Sequence[Step], *, prepares: bool = True) -> Preparation | None:
+    """Have all sites of a `Cohort` prepare their rows; those that fail to answer are left out of it.
+
+    Not ``prepares``: the terms take rows as they are, and only columns that too few rows or sites set apart go.
+    """
+    raw = _agree(cohort) if prepares else Columns(width=cohort.columns)
     private = privacy_of(cohort.settings) is not None
     fitting = Fitting(
         tuple(steps),
@@ -618,18 +769,31 @@ def prepare(cohort: Any, steps: Sequence[Step]) -> Preparation:
         uses_union(steps),
         private,
         cohort.noise if private else None,
+        cohort.classes or (),
     )
+    first = first_sum(cohort.planned, prepares=prepares)
     last: SumResult | None = None
     while (wanted := fitting.next()) is not None:
         kind, length = wanted
-        cohort.skip_to(1 + fitting.planned())  # categories come first
+        cohort.skip_to_step(first + fitting.planned())
         found: SumResult = cohort.sum_checked(SUMS[kind](last=last), length=length)
         last = found
         fitting.take(last.total.numpy())
     done = cohort.sites.ask(PrepareRows(last=last), of=cohort.left, expect=RowsPrepared)
     done.need(cohort.min_sites, "that their rows are prepared")
     cohort.lost_since(done)
-    return fitting.finished()
+    own = cohort.sites.columns
+    named = replace(fitting, raw=Columns(width=raw.width, names=own)) if not raw.names and own else fitting
+    for why, names in named.left_out().items():
+        more = f" and {len(names) - MOST_SHOWN:,} more" if len(names) > MOST_SHOWN else ""
+        what = f"left out of all sums, since {why}: {', '.join(names[:MOST_SHOWN])}{more}"
+        sites, rows = cohort.class_floors
+        remedy = (
+            f"policies ask for {sites} sites and {rows} rows (min_sites, min_rows): merge rare values, leave the "
+            "columns out, or use differential privacy"
+        )
+        cohort.sites.notices.append(RunWarning(what, remedy=remedy))
+    return finished_preparation(fitting, prepares=prepares)
 
 
 def _agree(cohort: Any) -> Columns:

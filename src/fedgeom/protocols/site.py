@@ -18,17 +18,33 @@ from fedgeom.errors import ContractError, ProtocolError
 from fedgeom.federation.holdout import Parts, by_group, part_rows
 from fedgeom.federation.messages import Message, Question
 from fedgeom.federation.model import Model
-from fedgeom.federation.plan import ANY_SHAPE, Ask, Plan, Shape, Sum, only_steps
+from fedgeom.federation.plan import (
+    ANY_SHAPE,
+    Ask,
+    Plan,
+    Shape,
+    Sum,
+    after_names,
+    only_steps,
+)
 from fedgeom.federation.preparation import Preparation
 from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.site import Memory, Part, Site
 from fedgeom.privacy.bounded_sums import BoundedVector
+from fedgeom.protocols.doubts import DoubtsMemory, DoubtsPart, JudgeModel
 from fedgeom.protocols.evaluation import EvaluateModel, EvaluationMemory, EvaluationPart, numbered
-from fedgeom.protocols.join.messages import DrawRing, Hello, Share
+from fedgeom.protocols.join.messages import DrawRing, Hello, Meet, Share
 from fedgeom.protocols.join.site import JoinMemory, JoinPart, RingDraw, RingMemory
 from fedgeom.protocols.model_delivery import DeliveredModel, DeliveryMemory
 from fedgeom.protocols.noise import NoiseMemory, NoisePart
-from fedgeom.protocols.preparation import PreparationMemory, PreparationPart, PrepareTables, check_no_text
+from fedgeom.protocols.preparation import (
+    FloorColumns,
+    PreparationMemory,
+    PreparationPart,
+    PrepareTables,
+    check_no_text,
+    names_step,
+)
 from fedgeom.protocols.secure_sum.messages import (
     Confirm,
     MaskedVector,
@@ -39,7 +55,7 @@ from fedgeom.protocols.secure_sum.messages import (
     blank_result,
     hash_asked,
 )
-from fedgeom.protocols.secure_sum.rules import SumsMemory, bound_of, bounded
+from fedgeom.protocols.secure_sum.rules import SumsMemory, bound_of, bounded, draw_of, in_groups
 from fedgeom.protocols.secure_sum.site import SumPart
 
 Rows = tuple[int, int]
@@ -71,12 +87,13 @@ class SecureMemory(Memory, kw_only=True):
     sums: SumsMemory = msgspec.field(default_factory=SumsMemory)
     noising: NoiseMemory = msgspec.field(default_factory=NoiseMemory)
     handed: DeliveryMemory = msgspec.field(default_factory=DeliveryMemory)
+    doubts: DoubtsMemory = msgspec.field(default_factory=DoubtsMemory)
     evaluation: EvaluationMemory = msgspec.field(default_factory=EvaluationMemory)
 
 
 Mem = TypeVar("Mem", bound=SecureMemory)
 
-OWN_RULES = (Hello, DrawRing, Share, Confirm, Witness, Unmask)
+OWN_RULES = (Hello, DrawRing, Meet, Share, Confirm, Witness, Unmask)
 """Questions that see themselves to being answered once: their parts say how."""
 
 
@@ -95,6 +112,7 @@ class SummingSite(Site[Mem]):
         SumPart,
         NoisePart,
         DeliveredModel,
+        DoubtsPart,
         EvaluationPart,
     )
     takes_models: ClassVar[bool] = True
@@ -106,6 +124,7 @@ class SummingSite(Site[Mem]):
     sums: SumPart
     noising: NoisePart
     handed: DeliveredModel[Any]
+    doubts: DoubtsPart
     evaluation: EvaluationPart
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -116,12 +135,37 @@ class SummingSite(Site[Mem]):
 
     @classmethod
     def whole_plan(cls, settings: Any, shape: Shape) -> Plan:
-        """Yield a run's steps after joining: preparation, the method's own plan, the test on held-out rows."""
-        if settings.preparing:
-            yield PrepareTables(settings.preparing)
-        classes = yield from settings.plan(shape)
+        """Yield a run's steps after joining: preparation, the method's own plan, doubts, the test on held-out rows."""
+        draw = draw_of(settings)
+        if draw is None:
+            yield from cls._plan_for_all(settings, shape)
+        else:
+            yield from in_groups(cls._plan_for_all(settings, shape), shape, privacy_of(settings) is not None, draw)
+
+    @classmethod
+    def _plan_for_all(cls, settings: Any, shape: Shape) -> Plan:
+        """Yield the steps as they are where no groups are drawn."""
+        classes = yield from cls._prepared_plan(settings, shape)
+        if settings.asks_for_doubts:
+            yield JudgeModel()
         if settings.holdout is not None:
             yield EvaluateModel(shape.n_classes if classes is None else classes, grouped=by_group(settings))
+
+    @classmethod
+    def _prepared_plan(cls, settings: Any, shape: Shape) -> Plan:
+        """Yield preparation and the method's own plan; where rows are prepared, names are agreed on before."""
+        steps = settings.planned_steps
+        if not steps:
+            return (yield from settings.plan(shape))
+        private = privacy_of(settings) is not None
+        agreed = None
+        names = names_step(settings)
+        if names is not None:
+            agreed = yield names
+        yield PrepareTables(steps) if settings.preparing else FloorColumns(steps)
+        if names is None:
+            return (yield from settings.plan(shape))
+        return (yield from after_names(settings.plan(shape), shape, private, agreed))
 
     @classmethod
     def all_sums(cls, settings: Any) -> tuple[type[SumQuestion], ...]:
@@ -211,8 +255,8 @@ class SummingSite(Site[Mem]):
         return self.memory.handed.model
 
     def outcome(self) -> dict[str, Any]:
-        """Return what the site learnt, and what it counted on the rows kept aside."""
-        return self.result() | self.preparing.result() | self.evaluation.result()
+        """Return what the site learnt, whether it doubts it, and what it counted on the rows kept aside."""
+        return self.result() | self.preparing.result() | self.doubts.result() | self.evaluation.result()
 
     def joint_file(self) -> bytes:
         """Return the joint model where the site knows it and ends with another of its own; nothing elsewhere."""
@@ -241,7 +285,7 @@ class SummingSite(Site[Mem]):
 
     def answer(self, question: Question) -> Message:
         """Answer one question; one that asks for a sum is admitted first, and its answer masked."""
-        if not isinstance(question, Hello | DrawRing | Share) and not self.joining.memory.cohort:
+        if not isinstance(question, Hello | DrawRing | Meet | Share) and not self.joining.is_done:
             raise ProtocolError("the site was asked before it joined")
         self._check_prepared(question)
         if not isinstance(question, SumQuestion):
@@ -285,8 +329,8 @@ class SummingSite(Site[Mem]):
 
     def _check_prepared(self, question: Question) -> None:
         """Refuse a question of the method before the rows are prepared, where the terms prepare them."""
-        early = isinstance(question, OWN_RULES) or question.kind.startswith("prepare.")
-        if not early and self.settings.preparing and not self.preparing.memory.done:
+        early = isinstance(question, OWN_RULES) or question.kind.startswith(("prepare.", "names."))
+        if not early and self.preparing.wanted and not self.preparing.memory.done:
             raise ProtocolError(f"{question.kind!r} is asked before the rows are prepared")
 
     def _take_once(self, question: Question) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 WORDS = {
     "join.hello": "invite the sites, collect signed keys",
     "join.draw": "draw who masks with whom, and who is in which group",
+    "join.meet": "exchange secrets for every pair of sites",
     "join.share": "exchange sealed shares of keys",
     "ellipses.scales": "masked means and deviations of the columns, for a joint scale",
     "ellipses.classes": "masked numbers of classes",

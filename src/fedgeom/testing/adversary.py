@@ -15,7 +15,7 @@ import numpy as np
 from fedgeom.errors import DecodeError
 from fedgeom.federation.messages import Array, Question, decode, encode
 from fedgeom.federation.runner import SiteRunner
-from fedgeom.protocols.join.messages import Hello, Share
+from fedgeom.protocols.join.messages import Hello, Meet
 from fedgeom.protocols.secure_sum.messages import Confirm, SumQuestion, Unmask, hash_question
 from fedgeom.testing.rehearsal import CheckContext, RecordedExchange, Rehearsal, refused
 
@@ -103,10 +103,12 @@ def _tricks(question: Question, site: str) -> Iterator[Variant]:
         yield "invites again with somebody more who may take part", replace(question, participants=more)
         yield "invites with an unknown term", replace(question, terms=question.terms | {"unheard of": 1})
         yield "runs another release", replace(question, release="999.0")
-    elif isinstance(question, Share):
+    elif isinstance(question, Meet):
         others = [name for name in sorted(question.cohort) if name != site]
         few = {name: question.cohort[name] for name in (site, others[0])}
         yield "announces another cohort", replace(question, cohort=few)
+        swapped = question.cohort | {others[0]: replace(question.cohort[others[0]], kem=question.cohort[site].kem)}
+        yield "puts another encapsulation key into a site's place", replace(question, cohort=swapped)
     elif isinstance(question, SumQuestion):
         yield from _sum_tricks(question, site)
     elif isinstance(question, Confirm):

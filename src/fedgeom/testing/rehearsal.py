@@ -235,6 +235,18 @@ def refused(reply: bytes) -> str:
     return decode(frame.body, Refusal).reason if frame.kind == Refusal.kind else ""
 
 
+class Cases(int):
+    """How many cases a check has tried, and in words what of them was left out or told nothing, and why."""
+
+    reason: str
+
+    def __new__(cls, count: int, reason: str = "") -> Cases:
+        """Count cases."""
+        found = super().__new__(cls, count)
+        found.reason = reason
+        return found
+
+
 MethodOrMaker = Method | type[Method] | Callable[[], Method]
 SitesOrMaker = Sequence[SiteData] | Callable[[], Sequence[SiteData]] | None
 

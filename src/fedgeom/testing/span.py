@@ -9,7 +9,8 @@ With Q an orthonormal basis of that space, (rows, rank), and H = Q·Qᵀ: a vect
 if and only if the largest eigenvalue of H restricted to S is 1. That decides sets that are given: the rows of any few
 sites, and those that have something rare. Others are searched for. A vector of s rows has a row i with Hᵢᵢ ≥ 1/s, so
 from each such row the sparsest vector is sought by reweighted least squares, and what is found is decided as above.
-Nothing is reported that is not there; sets of the first kind are never missed.
+Nothing is reported that is not there, or that the rounding of the numbers hides; sets of the first kind are never
+missed.
 
 In general position a space of rank r has no vector with fewer than rows - r + 1 entries, so that what is found has a
 reason. Tables with few rows, beside the numbers that are summed, are therefore refused.
@@ -17,7 +18,7 @@ reason. Tables with few rows, beside the numbers that are summed, are therefore 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, combinations
@@ -29,7 +30,8 @@ import numpy.typing as npt
 
 from fedgeom.arrays import Floats, Ints
 from fedgeom.data.sites import SiteData
-from fedgeom.errors import InputError
+from fedgeom.engines.run import change_of, prepared, run, update_method
+from fedgeom.errors import FedgeomError, InputError
 from fedgeom.federation.holdout import Parts, part_rows
 from fedgeom.federation.method import Method
 from fedgeom.federation.policy import Policy, StrictPolicy
@@ -66,7 +68,14 @@ class RowTerms:
     rows: tuple[tuple[str, int], ...]
     """The site and the place in its table of each row."""
     uneven: Mapping[str, int] = field(default_factory=dict)
-    """For each kind of sum, how many of its numbers are no sum over rows, and so not among the terms."""
+    """For each kind of sum, how many of its numbers are no sum over rows, and so not among the terms; 0: the question
+    says so of all (`SumQuestion.over_rows`)."""
+    rounding: Floats | None = None
+    """By how much each number may be off, (numbers,), in the units of the terms; None: by nothing."""
+    left_out: tuple[str, ...] = ()
+    """Kinds of sums that were taken and are not among the terms because it was said so."""
+    ended: str = ""
+    """Why the run ended before its time, if it did: then the terms are those of the sums until there."""
 
     @property
     def sites(self) -> npt.NDArray[np.str_]:
@@ -76,7 +85,8 @@ class RowTerms:
     def without(self, *kinds: str) -> RowTerms:
         """Return the terms of all sums but those of some kinds."""
         kept = [at for at, name in enumerate(self.numbers) if name.split(" ")[0] not in kinds]
-        return replace(self, terms=self.terms[kept], numbers=tuple(self.numbers[at] for at in kept))
+        off = None if self.rounding is None else self.rounding[kept]
+        return replace(self, terms=self.terms[kept], numbers=tuple(self.numbers[at] for at in kept), rounding=off)
 
     @cached_property
     def basis(self) -> Floats:
@@ -109,46 +119,133 @@ class SmallGroup:
         return f"{len(self.rows)} rows of {len(self.sites)} sites ({shown}{more}), by {', '.join(self.numbers)}"
 
 
-def row_terms(method: Method, sites: Sequence[SiteData], policy: Policy | None = None, seed: int = 0) -> RowTerms:
-    """Return what each row adds to each number that an honest run over these sites sums.
+def row_terms(
+    method: Method,
+    sites: Sequence[SiteData],
+    policy: Policy | None = None,
+    seed: int = 0,
+    without: Collection[str] = (),
+) -> RowTerms:
+    """Return what each row adds to each number that an honest run over these sites sums, but for some kinds of sums.
 
     The run is held once. Then each site is asked again for what it adds to each sum, with all else as it was, but
     without one of its rows: the difference is what the row added. Numbers for which such differences do not add up, as
-    how many sites have a column, are no sums over rows, and are counted only (`RowTerms.uneven`). Sums that decide what
-    is too rare (`SumQuestion.decides_floors`) are left out.
+    how many sites have a column, are no sums over rows, and are counted only (`RowTerms.uneven`); where that is so of
+    most numbers of a sum, as of parameters that are trained, the whole sum is. Sums that decide what is too rare
+    (`SumQuestion.decides_floors`) are left out, and those of groups of rows, or of rounded counts
+    (`SumQuestion.rounded`), which no row is a term of: they have tests of their own. A run that is refused before the
+    first sum raises why.
     """
     rules = policy or StrictPolicy()
-    held = Rehearsal(method, sites, seed, rules).conduct()
+    held = Rehearsal(method, sites, seed, rules)
+    ended: FedgeomError | None = None
+    try:
+        held.conduct()
+    except FedgeomError as error:
+        ended = error
     places = [(site.name, row) for site in sites for row in range(len(site))]
     first = {site.name: at for at, site in reversed(list(enumerate_rows(sites)))}
     asked: dict[tuple[str, int], list[RecordedExchange]] = {}
+    uneven: dict[str, int] = {}
     for one in held.exchanges:
         question = held.question(one) if one.frame.kind in held.method.site.understands() else None
+        if isinstance(question, SumQuestion) and not question.over_rows:
+            uneven[one.frame.kind] = 0
         if isinstance(question, SumQuestion) and _is_judged(question) and not refused(one.reply):
+            if one.frame.kind in without or (ended is not None and one.step == held.steps):
+                continue  # of the latter, the run ended before it was known
             asked.setdefault((one.frame.kind, question.ticket.round), []).append(one)
     replay = SumReplay(held, {site.name: site for site in sites})
     terms = []
     names: list[str] = []
-    uneven: dict[str, int] = {}
+    off: list[Floats] = []
     with mock.patch.object(evaluation, "train_baseline", _fixed_baseline(replay)):
         for (kind, round), exchanges in asked.items():
-            found: Floats | None = None
+            added: Floats | None = None
             even = np.ones(0, bool)
             for one in exchanges:
                 own, adds_up = replay.terms(one)
-                if found is None:
-                    found = np.zeros((len(own), len(places)))
+                if added is None:
+                    added = np.zeros((len(own), len(places)))
                     even = np.ones(len(own), bool)
-                found[:, first[one.site] : first[one.site] + own.shape[1]] = own
+                added[:, first[one.site] : first[one.site] + own.shape[1]] = own
                 even &= adds_up
-            assert found is not None
-            terms.append(found[even])
+            assert added is not None
+            terms.append(added[even])
             names += [f"{kind} {round} [{at}]" for at in np.flatnonzero(even).tolist()]
+            off.append(np.full(even.sum(), replay.rounding.get(kind, 0.0) * np.sqrt(len(exchanges))))
             if not even.all():
                 uneven[kind] = uneven.get(kind, 0) + int((~even).sum())
-    if not terms:
-        raise InputError(f"{method.name!r} sums nothing; the span test is for methods with secure sums")
-    return RowTerms(np.concatenate(terms), tuple(names), tuple(places), uneven)
+    if not terms and ended is not None:
+        raise ended
+    whole = np.concatenate([np.zeros((0, len(places))), *terms])
+    found = {one.frame.kind for one in held.exchanges}
+    return RowTerms(
+        whole,
+        tuple(names),
+        tuple(places),
+        uneven,
+        np.concatenate([[], *off]),
+        tuple(sorted(found & set(without))),
+        str(ended or ""),
+    )
+
+
+def updated_terms(
+    method: Method,
+    sites: Sequence[SiteData],
+    changes: Sequence[RowChange],
+    policy: Policy | None = None,
+    seed: int = 0,
+    without: Collection[str] = (),
+) -> RowTerms:
+    """Return what each row adds to each number that a run and its updates sum, all together (`Run.update`).
+
+    A row that is taken out has the place that it had; rows that are added come after the site's others.
+    """
+    rules = policy or StrictPolicy()
+    first: Method = replace(method, updatable=True)  # type: ignore[call-arg]
+    found = [row_terms(first, sites, rules, seed, without)]
+    finished = run(first, sites, seed, policy=rules)
+    places = [list(found[0].rows)]
+    sizes = {site.name: len(site) for site in sites}
+    updating: Method = first
+    for change in changes:
+        updating = update_method(updating, finished)
+        changed = change_of(*(prepared(finished.model, some) for some in (change.added, change.taken(sites))))
+        found.append(row_terms(updating, changed, rules, seed, without))
+        of: dict[str, tuple[int, ...]] = dict.fromkeys(sizes, ())
+        for site in change.added:
+            of[site.name] = tuple(range(sizes[site.name], sizes[site.name] + len(site)))
+            sizes[site.name] += len(site)
+        for name, gone in change.removed.items():
+            of[name] = (*of[name], *gone)
+        places.append([(site.name, row) for site in changed for row in of[site.name]])
+        finished = run(updating, changed, seed, policy=rules)
+    rows = [(name, row) for name, count in sizes.items() for row in range(count)]
+    at = {row: number for number, row in enumerate(rows)}
+    terms = []
+    names: list[str] = []
+    for number, (one, own) in enumerate(zip(found, places, strict=True)):
+        spread = np.zeros((len(one.terms), len(rows)))
+        spread[:, [at[row] for row in own]] = one.terms
+        terms.append(spread)
+        names += [f"{name} of update {number}" if number else name for name in one.numbers]
+    rounding = np.concatenate([one.rounding for one in found if one.rounding is not None])
+    left_out = tuple(sorted({kind for one in found for kind in one.left_out}))
+    return RowTerms(np.concatenate(terms), tuple(names), tuple(rows), {}, rounding, left_out)
+
+
+@dataclass(frozen=True)
+class RowChange:
+    """Rows that come to sites, and rows that go, by site and place."""
+
+    added: tuple[SiteData, ...] = ()
+    removed: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+    def taken(self, sites: Sequence[SiteData]) -> list[SiteData]:
+        """Return the rows that go."""
+        return [site.take(np.array(self.removed[site.name])) for site in sites if site.name in self.removed]
 
 
 def enumerate_rows(sites: Sequence[SiteData]) -> Iterator[tuple[int, SiteData]]:
@@ -160,7 +257,8 @@ def enumerate_rows(sites: Sequence[SiteData]) -> Iterator[tuple[int, SiteData]]:
 
 
 def _is_judged(question: SumQuestion) -> bool:
-    return not question.decides_floors and not question.row_sum
+    odd = question.decides_floors or question.row_sum or question.rounded
+    return question.over_rows and not odd
 
 
 @dataclass
@@ -172,22 +270,49 @@ class SumReplay:
 
     def __post_init__(self) -> None:
         self._classes: dict[str, tuple[type[Any], Ints, Ints]] = {}
+        self.rounding: dict[str, float] = {}
+        """For each kind of sum, by how much a site's number may be off: by half a unit, if it is no whole number."""
 
     def terms(self, exchange: RecordedExchange) -> tuple[Floats, npt.NDArray[np.bool_]]:
         """Return what each of a site's rows adds, (numbers, rows), and for which numbers that adds up, (numbers,)."""
         rows = len(self.sites[exchange.site])
         whole = self.contribution(exchange, np.ones(rows, bool))
         found = np.zeros((len(self._difference(whole, whole, exchange)), rows))
-        for row in range(rows):
-            kept = np.ones(rows, bool)
-            kept[row] = False
-            found[:, row] = self._difference(whole, self.contribution(exchange, kept), exchange)
-        half = np.arange(rows) % 2 == 0
-        left = self._difference(whole, self.contribution(exchange, half), exchange)
+        try:
+            left = self._later_half(whole, exchange)
+            if left is None:
+                return found, np.zeros(len(found), bool)
+            for row in range(rows):
+                kept = np.ones(rows, bool)
+                kept[row] = False
+                found[:, row] = self._difference(whole, self.contribution(exchange, kept), exchange)
+        except (FedgeomError, ValueError, IndexError):  # what it remembers of its rows does not fit fewer of them
+            return np.zeros(found.shape), np.zeros(len(found), bool)
+        later = ~self._half(rows)
         size = np.abs(found).sum(axis=1)
-        unit = 4.0 * rows if exchange.frame.kind not in DECODERS else 0.0  # each difference is rounded twice
-        even = np.abs(found[:, ~half].sum(axis=1) - left) <= SMALL * size + unit
+        even = np.abs(found[:, later].sum(axis=1) - left) <= SMALL * size + self._unit(exchange, rows)
         return found, even & (size > 0) | (size == 0) & (left == 0)
+
+    def _later_half(self, whole: Any, exchange: RecordedExchange) -> Floats | None:
+        """Return what every second row adds, (numbers,); None where both halves do not add up to the whole."""
+        rows = len(self.sites[exchange.site])
+        first = self._half(rows)
+        one = self.contribution(exchange, first)
+        other = self.contribution(exchange, ~first)
+        left = self._difference(whole, one, exchange)
+        decode = DECODERS.get(exchange.frame.kind)
+        own = decode(other) if decode is not None else np.asarray(other.view(np.int64), np.float64)
+        size = np.abs(left) + np.abs(own)
+        odd = np.abs(left - own) > SMALL * size + self._unit(exchange, rows)
+        return None if odd.sum() > (size > 0).sum() / 2 else left
+
+    def _half(self, rows: int) -> npt.NDArray[np.bool_]:
+        """Return which rows are in the first half: drawn, so that both have all classes."""
+        found: npt.NDArray[np.bool_] = np.random.default_rng(0).permutation(rows) % 2 == 0
+        return found
+
+    def _unit(self, exchange: RecordedExchange, rows: int) -> float:
+        return 4.0 * rows if exchange.frame.kind not in DECODERS else 0.0  # each difference is rounded twice
 
     def _difference(self, whole: Any, part: Any, exchange: RecordedExchange) -> Floats:
         decode = DECODERS.get(exchange.frame.kind)
@@ -205,7 +330,10 @@ class SumReplay:
         data = self.sites[exchange.site]
         site = kind(data.take(kept), runner.identity, held.run, memory, runner.method)
         site.parts_kept = data.take(train[kept[train]]), data.take(aside[kept[aside]])
-        return np.asarray(site.handler(question)(question).vector).ravel()
+        found = np.asarray(site.handler(question)(question).vector).ravel()
+        if not getattr(site, "whole", False) and exchange.frame.kind not in DECODERS:
+            self.rounding[exchange.frame.kind] = 0.5
+        return found
 
     def _class(self, name: str) -> tuple[type[Any], Ints, Ints]:
         """Return a class of sites that is told which rows it learns from and tests on, and which these are."""
@@ -215,7 +343,8 @@ class SumReplay:
             numbered = replace(site, table=np.arange(float(len(site)))[:, None], columns=(), categories={})
             parts = part_rows(numbered, self.held.method, self.held.seed, self.held.policy)
             train, aside = (part.X[:, 0].astype(np.int64) for part in parts)
-            made = type(f"Told{base.__name__}", (base,), {"raw_parts": property(_told_parts)})
+            told = {"raw_parts": property(_told_parts), "contribute": _noted_contribution(base)}
+            made = type(f"Told{base.__name__}", (base,), told)
             self._classes[name] = made, train, aside
         return self._classes[name]
 
@@ -223,6 +352,16 @@ class SumReplay:
 def _told_parts(site: Any) -> Parts:
     found: Parts = site.parts_kept
     return found
+
+
+def _noted_contribution(base: type[Any]) -> Callable[..., Any]:
+    """Return what notes, of a site of some class, whether it adds whole numbers, which nothing rounds."""
+
+    def contribute(site: Any, ask: SumQuestion, values: npt.ArrayLike, **options: Any) -> Any:
+        site.whole = np.asarray(values).dtype.kind in "ib"
+        return base.contribute(site, ask, values, **options)
+
+    return contribute
 
 
 def _fixed_baseline(replay: SumReplay) -> Callable[[Floats, Any], evaluation.Baseline]:
@@ -263,17 +402,18 @@ def small_groups(
             f"{count:,} rows given, whose terms span {rank:,} dimensions; wanted more than {rank + largest:,} rows, or "
             "fewer columns: with fewer rows every set of rows has a weighted sum of its own, by chance"
         )
-    groups: dict[tuple[int, ...], Floats] = {}
+    groups: dict[tuple[int, ...], SmallGroup] = {}
     by_sites = (np.flatnonzero(np.isin(where, some)) for some in few)
     for chosen in chain(by_sites, _candidates(found, sites, min_rows), _sparse(Q, min_rows)):
         if len(groups) == most:
             break
-        _add(groups, Q, chosen)
-    return [_described(found, group, vector) for group, vector in sorted(groups.items(), key=lambda one: one[0])]
+        _add(groups, found, chosen)
+    return [group for _, group in sorted(groups.items(), key=lambda one: one[0])]
 
 
-def _add(groups: dict[tuple[int, ...], Floats], Q: Floats, chosen: Ints) -> None:
-    """Keep the rows of a vector that the chosen rows support, where there is one."""
+def _add(groups: dict[tuple[int, ...], SmallGroup], found: RowTerms, chosen: Ints) -> None:
+    """Keep the rows of a vector that the chosen rows support, where there is one that rounding does not hide."""
+    Q = found.basis
     values, vectors = np.linalg.eigh(Q[chosen] @ Q[chosen].T)
     if values[-1] < 1 - INSIDE:
         return
@@ -281,7 +421,11 @@ def _add(groups: dict[tuple[int, ...], Floats], Q: Floats, chosen: Ints) -> None
     support = chosen[np.abs(own) > np.sqrt(SMALL) * np.abs(own).max()]
     vector = np.zeros(len(Q))
     vector[chosen] = own
-    groups.setdefault(tuple(support.tolist()), vector)
+    key = tuple(support.tolist())
+    if key not in groups:
+        group = _described(found, key, vector)
+        if group is not None:
+            groups[key] = group
 
 
 def _candidates(found: RowTerms, sites: Sequence[SiteData], min_rows: int) -> Iterator[Ints]:
@@ -377,11 +521,13 @@ def _sparsest(Q: Floats, row: int) -> Floats:
     return np.asarray(vector)
 
 
-def _described(found: RowTerms, group: tuple[int, ...], vector: Floats) -> SmallGroup:
-    """Say which numbers weigh most in the sum that has a vector's weights."""
+def _described(found: RowTerms, group: tuple[int, ...], vector: Floats) -> SmallGroup | None:
+    """Say which numbers weigh most in the sum that has a vector's weights; None where rounding hides what it shows."""
     length = np.linalg.norm(found.terms, axis=1)
-    scaled = found.terms / np.where(length > 0, length, 1.0)[:, None]
-    weights = np.linalg.lstsq(scaled.T, vector, rcond=SMALL)[0]
+    scale = np.where(length > 0, length, 1.0)
+    weights = np.linalg.lstsq((found.terms / scale[:, None]).T, vector, rcond=SMALL)[0]
+    if found.rounding is not None and np.linalg.norm(weights / scale * found.rounding) > np.abs(vector).max() / 2:
+        return None
     order = np.argsort(-np.abs(weights))[:4]
     shown = tuple(found.numbers[at] for at in order.tolist() if abs(weights[at]) > 1e-3 * np.abs(weights).max())
     return SmallGroup(tuple(found.rows[row] for row in group), shown)

@@ -12,7 +12,7 @@ from unittest.mock import patch
 from fedgeom.engines.flower.carrier import Carrier, WithCarrier
 from fedgeom.engines.flower.engine import QUESTION, RECORD
 from fedgeom.engines.flower.patches import AccessFilter, shortened, with_limit, with_messages
-from fedgeom.engines.flower.processes import free_port
+from fedgeom.engines.processes import free_port
 from tests.engines.flower.conftest import question
 
 

@@ -17,8 +17,8 @@ from flwr.supercore.object_store import ObjectStoreFactory
 from flwr.supercore.run import Run
 from flwr.supernode.nodestate import NodeStateFactory
 
+from fedgeom.engines.answerer import AnswererDiedError, AnswererGoneError
 from fedgeom.engines.flower import node_answers, patch_table
-from fedgeom.engines.flower.answerer import AnswererDiedError, AnswererGoneError
 from fedgeom.engines.flower.apps import FAILED, make_client_app
 from fedgeom.engines.flower.carrier import Carrier
 from fedgeom.engines.flower.engine import CRASHED, QUESTION, RECORD, read_reply

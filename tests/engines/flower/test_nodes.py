@@ -1,4 +1,4 @@
-"""Which node is which site: by admitted keys or by proven names, and waiting for those that are wanted."""
+"""Which node is which site: by admitted keys or by proven names."""
 
 from __future__ import annotations
 
@@ -11,10 +11,8 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from fedgeom.engines.flower import nodes
-from fedgeom.engines.flower.nodes import Introductions, connected, gather, names_by_key
-from fedgeom.errors import TooFewSitesError
-from fedgeom.federation.coordinator import Event
-from tests.engines.flower.conftest import Clock, NodeGrid, node
+from fedgeom.engines.flower.nodes import Introductions, connected, names_by_key
+from tests.engines.flower.conftest import NodeGrid, node
 
 KEYS = {name: ec.generate_private_key(ec.SECP384R1()).public_key() for name in ("anna", "bert", "stranger")}
 
@@ -65,50 +63,3 @@ def test_a_node_is_asked_for_its_name_a_few_times_and_then_no_more(monkeypatch: 
     assert asked == [[1, 2], [1, 2], [2], [], []]
     assert names_of([node(5)]) == {1: "anna"}
     assert asked[-1] == [5]
-
-
-class ComingGrid(NodeGrid):
-    """A grid to which nodes come at certain times."""
-
-    def __init__(self, clock: Clock, times: dict[int, float]):
-        super().__init__()
-        self._clock, self._times = clock, times
-
-    def get_nodes(self) -> list[SimpleNamespace]:
-        return [node(number) for number, when in self._times.items() if when <= self._clock.now]
-
-
-def gathered(clock: Clock, times: dict[int, float], **options: Any) -> tuple[dict[str, int], list[Event]]:
-    events: list[Event] = []
-    given = {"wait": 60.0, "min_sites": 2, **options}
-    sites = ("anna", "bert", "carl")
-    found = gather(
-        ComingGrid(clock, times), by_number, sites, watch=events.append, clock=clock, sleep=clock.sleep, **given
-    )
-    return dict(found), events
-
-
-def test_waiting_ends_when_all_are_there(clock: Clock) -> None:
-    found, events = gathered(clock, {1: 0, 2: 10, 3: 20, 4: 0})
-    assert found == {"anna": 1, "bert": 2, "carl": 3}
-    assert 20 <= clock.now < 21
-    assert [(event.site, event.state) for event in events] == [
-        (name, "joined") for name in ("anna", "bert", "carl")
-    ]
-
-
-def test_waiting_ends_with_its_time_when_enough_are_there(clock: Clock) -> None:
-    found, events = gathered(clock, {1: 0, 2: 10, 3: 100})
-    assert found == {"anna": 1, "bert": 2}
-    assert 60 <= clock.now < 61
-    assert events[-1] == Event(0, "join", "carl", "lost", "did not come within 60 s")
-
-
-def test_too_few_sites_are_named(clock: Clock) -> None:
-    with pytest.raises(TooFewSitesError, match="1 of the 2 sites needed came within 60 s; missing: bert, carl"):
-        gathered(clock, {1: 0, 4: 0})
-
-
-def test_without_waiting_one_look_decides(clock: Clock) -> None:
-    found, _ = gathered(clock, {1: 0, 3: 0}, wait=0.0)
-    assert (found, clock.now) == ({"anna": 1, "carl": 3}, 0.0)

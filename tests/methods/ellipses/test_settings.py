@@ -24,10 +24,17 @@ def test_depth_needs_own_names_and_a_number(settings: dict[str, str]) -> None:
 def test_what_is_asked_follows_from_the_settings() -> None:
     def kinds(**settings: object) -> list[str]:
         method = fedgeom.Ellipses(**settings)
-        return [question.kind for question in method.site.all_sums(method)]
+        *found, last = (question.kind for question in method.site.all_sums(method))
+        assert last == "doubts.sum"
+        return found
 
-    assert kinds() == ["ellipses.scales", "ellipses.classes", "ellipses.sum"]
-    assert kinds(n_classes=3, scale="none") == ["ellipses.sum"]
-    assert kinds(n_classes=3, space="ball") == ["ellipses.sum"]
-    assert kinds(n_classes=3, depth="mixed") == ["ellipses.scales", "ellipses.sum", "ellipses.covers"]
-    assert kinds(names="shared") == ["names.count", "ellipses.scales", "ellipses.sum"]
+    assert kinds() == ["prepare.floors", "ellipses.scales", "ellipses.classes", "ellipses.sum"]
+    assert kinds(n_classes=3, scale="none") == ["prepare.floors", "ellipses.sum"]
+    assert kinds(n_classes=3, space="ball") == ["prepare.floors", "ellipses.sum"]
+    assert kinds(n_classes=3, depth="mixed") == [
+        "prepare.floors",
+        "ellipses.scales",
+        "ellipses.sum",
+        "ellipses.covers",
+    ]
+    assert kinds(names="shared") == ["names.count", "prepare.floors", "ellipses.scales", "ellipses.sum"]

@@ -22,6 +22,7 @@ from tests.tiers import set_cases
 
 STEPS = [
     "join.hello",
+    "join.meet",
     "join.share",
     "hulls.extent",
     "sum.confirm 0",

@@ -10,6 +10,7 @@ import pytest
 import fedgeom
 from fedgeom.errors import InputError
 from fedgeom.geometry.gaussians import ClassSums, class_moments
+from fedgeom.geometry.hyperbolic.poincare import exp0
 from fedgeom.methods.iterative import GroupMedian
 from fedgeom.methods.moments.core import middle
 from fedgeom.testing import Check, example_sites, parametrize_with_checks
@@ -63,6 +64,31 @@ def test_a_class_that_some_groups_lack_is_the_middle_of_those_that_have_it() -> 
     assert found.counts.tolist() == [750, 450]
     nobody = middle(settings(), [without] * 5, 2, 3)
     assert not nobody.reshape(2, -1)[1].any()
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("seed", [0, 1, 6])
+def test_centroids_of_points_near_the_edge_lie_where_the_points_do(seed: int, rule: Any) -> None:
+    rng = np.random.default_rng(seed)
+    y = np.array(["a", "b"] * 10)
+    sites = []
+    for at in range(11):
+        away = rng.normal(size=(20, 2)) + np.where(y == "a", 2, -2)[:, None] * [1, 0.3] + 0.6 * rng.normal(size=2)
+        sites.append(fedgeom.SiteData(f"s{at:02d}", np.asarray(exp0(away)), y))
+    method = fedgeom.Moments(rule="centroid", aggregation=GroupMedian(n_groups=3, rule=rule, drawn_by="seed"))
+    farthest = max(float(np.linalg.norm(site.X, axis=1).max()) for site in sites)
+    assert np.linalg.norm(method.plain(sites, seed=seed).model.centroids, axis=1).max() < farthest
+
+
+@pytest.mark.parametrize("lie", [-1.0, 0.0, 1e9])
+def test_no_group_can_lift_a_centroid_out_of_the_ball(lie: float) -> None:
+    X, y = rows(0)
+    one = class_moments(0.05 * X, y, CLASSES, c=1.0)
+    bent = one.reshape(2, -1).copy()
+    bent[:, -4] *= lie  # the time coordinate
+    bent[:, -3:] *= 1e6
+    found = middle(settings(space="ball"), [one, one, one, bent.ravel(), bent.ravel()], 2, 3)
+    np.testing.assert_allclose(found, 5 * one, rtol=1e-9, atol=1e-9)
 
 
 def test_open_aggregations_are_refused() -> None:

@@ -14,8 +14,10 @@ from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
 from fedgeom.federation.messages import Array, Refusal, decode, pack, unpack
 from fedgeom.methods.moments.site import FOLDS, MomentsSite, SumClassMoments
+from fedgeom.protocols.doubts import SumDoubts
 from fedgeom.protocols.model_delivery import TakeModel, TakeResult
 from fedgeom.protocols.names import CountNames
+from fedgeom.protocols.preparation import SumFloors
 from tests.methods.coordinators import RUN, fresh, hold, refusals, stamped
 from tests.methods.hulls.drawing import blobs
 from tests.methods.laws import assert_model_files_are_the_sites_own
@@ -72,15 +74,15 @@ def test_moments_of_another_kind_than_the_terms_say_are_refused(
 
 
 def test_a_second_sum_is_not_planned() -> None:
-    assert tuple(MomentsSite.all_sums(Moments())) == (CountNames, SumClassMoments)
-    later = {"round": 2}
+    assert tuple(MomentsSite.all_sums(Moments())) == (CountNames, SumFloors, SumClassMoments, SumDoubts)
+    later = {"round": 3}
     (reason,) = refusals(
         Moments(),
         blobs(3, 2),
         SumClassMoments,
         lambda ask: stamped(ask, ticket=msgspec.structs.replace(ask.ticket, **later)),
     )
-    assert "round 2 was not announced when joining" in reason
+    assert "round 3 was not announced when joining" in reason
 
 
 @pytest.mark.parametrize("space", ["ball", "euclidean"])

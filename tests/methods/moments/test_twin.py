@@ -150,7 +150,7 @@ def test_medians_over_groups_are_of_means_and_covariances(how: Any, rule: str, s
     drawn = tables(13, 12, c=c)
     robust = GroupMedian(n_groups=4, rule=how, drawn_by="seed")
     model = secure(drawn, c, seed=seed, rule=rule, aggregation=robust)
-    tolerance = 1e-6 if how == "median" else 1e-4  # both searches for a geometric median end a little beside it
+    tolerance = 1e-6 if how == "median" else 5e-4  # both searches for a geometric median end a little beside it
     assert_same(model, twin.fit_medians(drawn, 4, seed, c, TYPICAL[how]), atol=tolerance, rtol=tolerance)
 
 

@@ -160,7 +160,7 @@ def lifted(X, c):
 
 
 def fit_medians(sites, count, seed, c=None, typical=lambda points: np.median(points, axis=0)):
-    """Means, covariances and points on the hyperboloid, each ``typical`` of the groups that have the class."""
+    """Means, covariances and centroids, each ``typical`` of the groups that have the class; those in tangent space."""
     names = frequent(sites)
     columns = next(iter(sites.values()))[0].shape[1]
     counts = []
@@ -188,9 +188,14 @@ def fit_medians(sites, count, seed, c=None, typical=lambda points: np.median(poi
         if c is None:
             centroids.append(middle)
         else:
-            time, *space = typical(np.array([lifted(part, c).mean(axis=0) for part in parts]))
-            away = np.array(space) / np.sqrt(time**2 - np.dot(space, space))
-            centroids.append(away / (1 + np.sqrt(1 + away @ away)) / np.sqrt(c))
+            each = []
+            for part in parts:
+                time, *space = lifted(part, c).mean(axis=0)
+                away = np.array(space) / np.sqrt(time**2 - np.dot(space, space))
+                each.append(away / (1 + np.sqrt(1 + away @ away)) / np.sqrt(c))
+            centre = typical(tangent(np.array(each), c))
+            far = np.linalg.norm(centre)
+            centroids.append(np.tanh(np.sqrt(c) * far) * centre / far / np.sqrt(c))
     shares = np.array(counts) / sum(counts)
     return Found(names, shares, np.array(means), shrunk(scatters, counts, columns + 1), np.array(centroids), c)
 

@@ -98,6 +98,9 @@ def test_fewer_rows_than_a_policy_asks_for_each_feature_are_refused() -> None:
     with pytest.raises(InputError, match="min_rows_per_feature = 2, but all sites together have 120 rows"):
         fedgeom.run(fedgeom.Ridge(features=Fourier(n_components=100)), blobs(), policy=strict)
     fedgeom.run(fedgeom.Ridge(features=Fourier(n_components=60)), blobs(), policy=strict)
+    with pytest.raises(InputError, match="120 rows in 2 folds for 60 features"):  # a fold has half the rows
+        fedgeom.run(fedgeom.Ridge(features=Fourier(n_components=60), alpha="folds"), blobs(), policy=strict)
+    fedgeom.run(fedgeom.Ridge(features=Fourier(n_components=30), alpha="folds"), blobs(), policy=strict)
     few = fedgeom.Policy(max_features=50)
     with pytest.raises(TooFewSitesError, match="max_features = 50, but there may be 60"):
         fedgeom.run(fedgeom.Ridge(features=Fourier(n_components=60)), blobs(), policy=few)

@@ -19,20 +19,25 @@ from fedgeom.methods.ridge.messages import (
 )
 from fedgeom.methods.ridge.site import RidgeSite
 from fedgeom.methods.ridge.statistics import FeatureFit, check_part, gram_bits, gram_parts, tried_rows
+from fedgeom.protocols.doubts import SumDoubts
 from fedgeom.protocols.names import CountNames
+from fedgeom.protocols.preparation import SumFloors
 from tests.methods.ridge.making import SHAPE, SMALL_CONV
 
 
 def test_the_sums_follow_from_the_terms() -> None:
     assert tuple(RidgeSite.all_sums(Ridge(features=Fourier(n_components=9)))) == (
         CountNames,
+        SumFloors,
         SumRidgeColumns,
         SumGram,
         SumCalibration,
+        SumDoubts,
     )
     learnt = RidgeSite.all_sums(Ridge(features=SMALL_CONV, shape=SHAPE))
     steps = (CountPatches, SumClusters) * 2
-    assert tuple(learnt) == (CountNames, SumRidgeColumns, SumPatches, *steps, SumGram, SumCalibration)
+    last = (SumCalibration, SumDoubts)
+    assert tuple(learnt) == (CountNames, SumFloors, SumRidgeColumns, SumPatches, *steps, SumGram, *last)
     divided = Ridge(features=Fourier(n_components=30), classes=("a", "b"), max_sum_length=100, alpha="folds")
     assert (
         len(gram_parts(divided, 30, 2))

@@ -12,7 +12,9 @@ from fedgeom.errors import InputError
 from fedgeom.methods.iterative.setup import SumTrainingColumns
 from fedgeom.methods.shrunk.settings import RIDGES, STRENGTHS
 from fedgeom.methods.shrunk.site import ShrunkSite, SumRankingEvidence, SumTerms
+from fedgeom.protocols.doubts import SumDoubts
 from fedgeom.protocols.names import CountNames
+from fedgeom.protocols.preparation import SumFloors
 
 
 @pytest.mark.parametrize(
@@ -57,5 +59,6 @@ def test_a_hundred_columns_and_four_million_numbers_are_the_most() -> None:
 
 @pytest.mark.parametrize(("scale", "first"), [("joint", (SumTrainingColumns,)), ("site", ()), ("none", ())])
 def test_the_planned_sums_follow_from_the_settings(scale: Any, first: tuple[type[Any], ...]) -> None:
+    steps = (SumTerms, SumTerms, SumRankingEvidence, SumDoubts)
     planned = ShrunkSite.all_sums(Shrunk(n_rounds=2, scale=scale))
-    assert tuple(planned) == (CountNames, *first, SumTerms, SumTerms, SumRankingEvidence)
+    assert tuple(planned) == (CountNames, SumFloors, *first, *steps)

@@ -249,6 +249,7 @@ def test_it_is_a_step_inside_another_method(graph: str) -> None:
 
 STEPS = [
     "join.hello",
+    "join.meet",
     "join.share",
     "names.seal",
     "names.open",

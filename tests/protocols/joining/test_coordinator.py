@@ -54,7 +54,7 @@ def test_the_invitation_says_the_terms_and_the_seed() -> None:
     assert [(hello.seed, hello.rounds, hello.terms) for hello in seen] == [(17, 1, ColumnSum().terms())] * 3
 
 
-@pytest.mark.parametrize("kind", ["join.hello", "join.share"])
+@pytest.mark.parametrize("kind", ["join.hello", "join.meet", "join.share"])
 def test_those_who_are_lost_stay_outside(kind: str) -> None:
     data = make_sites(5)
     sites, _ = start(data, interfere=killer({data[2].name: (kind, 1)}))
@@ -65,7 +65,10 @@ def test_those_who_are_lost_stay_outside(kind: str) -> None:
     assert not sites.left_out
 
 
-@pytest.mark.parametrize(("kind", "what"), [("join.hello", "the invitation"), ("join.share", "with letters")])
+@pytest.mark.parametrize(
+    ("kind", "what"),
+    [("join.hello", "the invitation"), ("join.meet", "with secrets"), ("join.share", "with letters")],
+)
 def test_fewer_than_the_method_needs_are_named(kind: str, what: str) -> None:
     data = make_sites(5)
     sites, _ = start(data, interfere=killer({data[0].name: (kind, 1)}))

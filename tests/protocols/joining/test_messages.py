@@ -31,7 +31,12 @@ POLICY = {"ring_commit": bytes(32), "min_cohort": 3, "min_difference": 0}
 
 
 def keys(n: int = 1, **changes: Any) -> PublicKeys:
-    fields: dict[str, Any] = {"letters": bytes([n]) * 32, "masks": (bytes(32),), "seals": (bytes(32),)}
+    fields: dict[str, Any] = {
+        "letters": bytes([n]) * 32,
+        "kem": bytes(1184),
+        "masks": (bytes(32),),
+        "seals": (bytes(32),),
+    }
     return PublicKeys(**(fields | {"columns": 2, "signature": bytes(64)} | POLICY | changes))
 
 
@@ -40,6 +45,7 @@ def test_a_statement_covers_every_field_but_the_signature() -> None:
     assert keys(signature=b"\x01" * 64).statement(RUN, "a", b"terms") == same
     others = [
         keys(letters=b"\x09" * 32),
+        keys(kem=b"\x01" * 1184),
         keys(masks=(b"\x01" * 32,)),
         keys(seals=(b"\x01" * 32,)),
         keys(columns=3),

@@ -13,7 +13,6 @@ import pytest
 from fedgeom.errors import ProtocolError, TooFewSitesError
 from fedgeom.federation.site import Site
 from fedgeom.protocols.cohort import join
-from fedgeom.protocols.join.messages import Share
 from fedgeom.protocols.join.site import SumParts, write_letters
 from fedgeom.protocols.secure_sum.messages import SumQuestion, Witness
 from fedgeom.protocols.site import SecureMemory
@@ -117,17 +116,14 @@ def test_letters_bring_no_more_than_is_used() -> None:
 
 def test_a_letter_with_shares_for_other_sums_is_refused() -> None:
     """A site that writes shares for all sums, as if it were drawn for them, is noticed by whoever reads them."""
-    honest = Lying(8, method=DrawnSum()).hello()
-    other = honest.as_site("s0007")
-    other.answer(Share(cohort=honest.keys))
-    joining = other.joining
+    honest = Lying(8, method=DrawnSum()).hello().share()
+    joining = honest.as_site("s0007").joining
     numbers = {name: at + 1 for at, name in enumerate(honest.names)}
     letter = write_letters(joining.memory, "s0007", numbers, 6, joining.parts.of("s0007"), herald=True)["s0000"]
     longer = msgspec.structs.replace(
         letter, mask_shares=letter.mask_shares * 3, self_shares=letter.self_shares * 3
     )
-    honest.share()
-    sealed = joining._seal(joining._agree(["s0000"])["s0000"], "s0000", longer)
+    sealed = joining._seal(joining.agreed_with("s0000"), "s0000", longer)
     mail = honest.mail["s0000"] | {"s0007": sealed}
     question = honest.column("s0000", participants=DRAWN[0], letters=mail)
     honest.refused("s0000", question, "the letter from 's0007' does not hold a share for each of 1 sums")

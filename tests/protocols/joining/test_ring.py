@@ -16,7 +16,15 @@ from fedgeom.errors import TooFewSitesError
 from fedgeom.federation.coordinator import Lost
 from fedgeom.federation.messages import unpack
 from fedgeom.federation.policy import Policy
-from fedgeom.protocols.join.messages import DRAWS, DrawRing, Letters, RingNumber, Share, cohort_seed, follow_chain
+from fedgeom.protocols.join.messages import (
+    DRAWS,
+    Ciphertexts,
+    DrawRing,
+    Meet,
+    RingNumber,
+    cohort_seed,
+    follow_chain,
+)
 from tests.protocols.lying import ME, Lying, replace
 from tests.protocols.summing import column_sum, joined, killer, make_sites, plain_sum, remembered, start
 
@@ -76,7 +84,7 @@ def test_the_ring_does_not_follow_from_what_is_known_before_the_numbers_are_show
     new = lie.signed_by(grinder, replace(lie.keys[grinder], letters=fingerprint(b"another try")))
     lie.refused(ME, DrawRing(cohort=lie.keys | {grinder: new}, draw=0), "was shown for another cohort")
     lie.refused(ME, DrawRing(cohort=lie.keys | {grinder: new}, draw=1), "when a site was lost")
-    lie.refused(ME, Share(cohort=lie.keys, numbers=lie.numbers | {grinder: bytes(32)}), "not those committed to")
+    lie.refused(ME, Meet(cohort=lie.keys, numbers=lie.numbers | {grinder: bytes(32)}), "not those committed to")
 
 
 def test_a_draw_is_for_one_cohort_and_the_next_for_a_smaller_one() -> None:
@@ -88,7 +96,7 @@ def test_a_draw_is_for_one_cohort_and_the_next_for_a_smaller_one() -> None:
     lie.get(ME, DrawRing(cohort=without(lie, 2), draw=3), RingNumber)
     lie.refused(ME, DrawRing(cohort=without(lie, 3), draw=2), "when a site was lost")  # numbers do not go back
     lie.refused(ME, DrawRing(cohort=without(lie, 1), draw=4), "when a site was lost")  # nor do sites come back
-    lie.refused(ME, Share(cohort=lie.keys, numbers=lie.numbers), "for which this site showed its last number")
+    lie.refused(ME, Meet(cohort=lie.keys, numbers=lie.numbers), "for which this site showed its last number")
 
 
 def test_a_ninth_draw_is_refused() -> None:
@@ -112,16 +120,16 @@ def test_a_cohort_is_checked_before_a_number_is_shown() -> None:
 
 def test_many_sites_share_nothing_without_the_numbers_of_all() -> None:
     lie = invited()
-    lie.refused(ME, Share(cohort=lie.keys), "for which this site showed its last number")
+    lie.refused(ME, Meet(cohort=lie.keys), "for which this site showed its last number")
     lie = drawn()
     short = {name: number for name, number in lie.numbers.items() if name != "s0001"}
     for numbers in ({}, short, short | {"mallory": bytes(32)}):
-        lie.refused(ME, Share(cohort=lie.keys, numbers=numbers), "one from each")
+        lie.refused(ME, Meet(cohort=lie.keys, numbers=numbers), "one from each")
     lie.refused(
-        ME, Share(cohort=lie.keys, numbers=lie.numbers, draw=1), "for which this site showed its last number"
+        ME, Meet(cohort=lie.keys, numbers=lie.numbers, draw=1), "for which this site showed its last number"
     )
-    lie.get(ME, Share(cohort=lie.keys, numbers=lie.numbers), Letters)
-    lie.refused(ME, Share(cohort=lie.keys, numbers=lie.numbers, draw=1), "one run has one cohort")
+    lie.get(ME, Meet(cohort=lie.keys, numbers=lie.numbers), Ciphertexts)
+    lie.refused(ME, Meet(cohort=lie.keys, numbers=lie.numbers, draw=1), "one run has one cohort")
     lie.refused(ME, DrawRing(cohort=without(lie, 1), draw=1), "the ring was drawn")
 
 
@@ -129,7 +137,7 @@ def test_few_sites_need_no_ring() -> None:
     lie = Lying(4).hello()
     lie.refused(ME, DrawRing(cohort=lie.keys, draw=0), "4 sites need no ring")
     for extra in ({"numbers": {ME: bytes(32)}}, {"draw": 1}):
-        lie.refused(ME, Share(cohort=lie.keys, **extra), "4 sites need no ring")
+        lie.refused(ME, Meet(cohort=lie.keys, **extra), "4 sites need no ring")
     sites, engine = start(make_sites(5))
     joined(sites)
     assert "join.number" not in {entry.kind for entry in sites.ledger}

@@ -36,7 +36,7 @@ def asked(exchange):
 
 def test_the_method_is_not_answered_before_rows_are_prepared(heard):
     site, _ = asked(first(heard, "prepare.rows"))
-    _, question = asked(first(heard, "names.seal"))
+    _, question = asked(first(heard, "ridge.columns"))
     with pytest.raises(ProtocolError, match="before the rows are prepared"):
         site.answer(question)
 

@@ -45,6 +45,7 @@ MODULI = [2**10, 1009, 2**32, 2**61 - 1, 2**62 + 2**61 + 3, 2**63 - 25, 2**63, 2
 PAIR = Policy(min_cohort=2)
 STEPS = [
     ("join.hello", 1),
+    ("join.meet", 1),
     ("join.share", 1),
     ("test.column", 1),
     ("sum.confirm", 1),

@@ -14,7 +14,7 @@ from fedgeom.federation.messages import Array, Refusal
 from fedgeom.federation.policy import Policy
 from fedgeom.methods.iterative import GroupMedian
 from fedgeom.methods.moments.site import SumGroupMoments, TakeGroups
-from fedgeom.protocols.join.messages import Share
+from fedgeom.protocols.join.messages import Meet
 from fedgeom.protocols.secure_sum.messages import Confirm, Witness
 from fedgeom.protocols.secure_sum.rules import GroupDraw, drawn_groups
 from fedgeom.testing import example_sites
@@ -72,7 +72,7 @@ def test_numbers_of_the_draw_cannot_be_left_out_or_made_up() -> None:
     for numbers in ({}, dict.fromkeys([f"site-{at + 1}" for at in range(9)], bytes(32))):
 
         def change(name: str, question: Any, numbers: Any = numbers) -> Any:
-            return msgspec.structs.replace(question, numbers=numbers) if isinstance(question, Share) else None
+            return msgspec.structs.replace(question, numbers=numbers) if isinstance(question, Meet) else None
 
         liar = Liar(moments(), example_sites(9), Policy(), change=change)
         with pytest.raises(FedgeomError, match="numbers"):

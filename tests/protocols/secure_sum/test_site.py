@@ -14,7 +14,7 @@ from fedgeom.crypto.keys import Identity
 from fedgeom.errors import DecodeError, ProtocolError
 from fedgeom.federation.messages import Question, Refusal, pack, pack_body, unpack
 from fedgeom.federation.policy import Policy
-from fedgeom.protocols.join.messages import Share
+from fedgeom.protocols.join.messages import Meet, Share
 from fedgeom.protocols.secure_sum.messages import (
     Confirm,
     Confirmation,
@@ -404,8 +404,10 @@ def test_every_question_at_every_moment_is_answered_or_refused() -> None:
             for question in (
                 state.invitation(),
                 state.invitation(rounds=0),
-                Share(cohort=keys),
-                Share(cohort={}),
+                Meet(cohort=keys),
+                Meet(cohort={}),
+                Share(ciphertexts={}),
+                Share(ciphertexts=donor.ciphertexts[ME]),
                 state.column(ME),
                 state.column(ME, letters={ME: b"x"} | donor.mail[ME]),
                 Confirm(round=0, alive=(), dropped=()),

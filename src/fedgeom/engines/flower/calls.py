@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from fedgeom.engines.flower import commands
-from fedgeom.engines.flower.processes import run_and_exit
+from fedgeom.engines.processes import run_and_exit
 from fedgeom.errors import InputError
 
 Environment = Mapping[str, str]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 
-from fedgeom.engines.flower.answerer import AnswererDiedError, AnswererGoneError
+from fedgeom.engines.answerer import AnswererDiedError, AnswererGoneError
 from fedgeom.engines.flower.apps import FAILED, refuse_message
 from fedgeom.engines.flower.carrier import Carrier, names_in
 from fedgeom.engines.flower.engine import CRASHED

@@ -14,8 +14,7 @@ from cryptography.hazmat.primitives import serialization
 
 from fedgeom.crypto.keys import Identity, verify
 from fedgeom.engines.flower.engine import FlowerGrid, FlowerNode, Place
-from fedgeom.errors import ProtocolError, TooFewSitesError
-from fedgeom.federation.coordinator import Event
+from fedgeom.errors import ProtocolError
 
 if TYPE_CHECKING:
     from flwr.app import Message
@@ -154,36 +153,3 @@ def connected(grid: FlowerGrid, names_of: NamesOf) -> dict[str, Place]:
     nodes = [node for node in grid.get_nodes() if node.status in ONLINE]
     names = names_of(nodes)
     return {names[node.node_id]: (node.node_id, node.last_activated_at) for node in nodes if node.node_id in names}
-
-
-def gather(
-    grid: FlowerGrid,
-    names_of: NamesOf,
-    sites: Collection[str],
-    *,
-    wait: float,
-    min_sites: int,
-    watch: Callable[[Event], None] = lambda event: None,
-    clock: Callable[[], float] = time.monotonic,
-    sleep: Callable[[float], None] = time.sleep,
-) -> Mapping[str, int]:
-    """Wait for sites and return their nodes: until all are there, or until the waiting time is over and enough are."""
-    wanted = set(sites)
-    until = clock() + wait
-    found: dict[str, int] = {}
-    while True:
-        for name, (node, _) in connected(grid, names_of).items():
-            if name in wanted and name not in found:
-                found[name] = node
-                watch(Event(0, "join", name, "joined"))
-        if set(found) == wanted or clock() >= until:
-            break
-        sleep(0.5)
-    for name in sorted(wanted - set(found)):
-        watch(Event(0, "join", name, "lost", f"did not come within {wait:g} s"))
-    if len(found) < min_sites:
-        raise TooFewSitesError(
-            f"{len(found)} of the {min_sites} sites needed came within {wait:g} s; missing: "
-            f"{', '.join(sorted(wanted - set(found)))}"
-        )
-    return found

@@ -12,13 +12,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from fedgeom.engines.answerer import Answerer, serve
 from fedgeom.engines.flower import patches
-from fedgeom.engines.flower.answerer import Answerer, serve
 from fedgeom.engines.flower.carrier import Carrier
 from fedgeom.engines.flower.engine import LOOK_SECONDS
 from fedgeom.engines.flower.message_layer import LONGEST_HOLD
 from fedgeom.engines.flower.node_answers import NodeAnswers, answer_with
-from fedgeom.engines.flower.processes import exit_with_parent, run_and_exit
+from fedgeom.engines.processes import exit_with_parent, run_and_exit
 from fedgeom.storage import locked, make_private_folder, write_text
 
 REPLACED = {

@@ -9,15 +9,19 @@ import msgspec
 from fedgeom.federation.messages import Message, Question
 from fedgeom.methods.hulls.embedding import FRACTION_BITS
 from fedgeom.methods.hulls.matching import MatchEvidence
-from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
+from fedgeom.protocols.secure_sum.messages import BY_GROUP, SumQuestion, SumResult
 
 Classes = Annotated[int, msgspec.Meta(ge=2, le=4096)]
 
 
-class SumEllipseScales(SumQuestion, kind="ellipses.scales", fraction_bits=FRACTION_BITS, checked=True):
+class SumEllipseScales(
+    SumQuestion, kind="ellipses.scales", fraction_bits=FRACTION_BITS, checked=True, in_groups=True
+):
     """Ask for a site's masked column means and deviations, from which the joint scale is made."""
 
-    answer_reveals: ClassVar[str] = "masked; with all others: column means and deviations and row counts, added up"
+    answer_reveals: ClassVar[str] = (
+        "masked; with all others: column means and deviations and row counts, added up"
+    ) + BY_GROUP
 
 
 class HowMany(SumQuestion, kind="ellipses.classes"):
@@ -28,14 +32,14 @@ class HowMany(SumQuestion, kind="ellipses.classes"):
     """What came of `SumEllipseScales`, where the terms say that all sites' rows have one scale."""
 
 
-class SumGaussians(SumQuestion, kind="ellipses.sum", fraction_bits=24):
+class SumGaussians(SumQuestion, kind="ellipses.sum", fraction_bits=24, in_groups=True):
     """Ask for the masked counts, sums and products of a site's classes, in the slots of its hidden block."""
 
     answer_reveals: ClassVar[str] = (
         "masked; with all others: row count, mean and covariance of each class of each site, not whose and not their "
         "names (with shared names: of each name over all sites together; of small classes variances only), and the "
         "scatter inside all classes, added up"
-    )
+    ) + BY_GROUP
     classes: Classes
     scales: SumResult | None = None
     """As in `HowMany`, where that is not asked."""

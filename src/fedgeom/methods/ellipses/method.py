@@ -68,12 +68,20 @@ class Ellipses(EllipseSettings, Method):
     name: ClassVar[str] = "ellipses"
     site: ClassVar[type[Site[Any]]] = EllipseSite
     model_type: ClassVar[type[Model]] = EllipseModel
+    column_floors: ClassVar[bool] = True
+    doubts: ClassVar[bool] = True
+    sums_by_class: ClassVar[bool] = True
     matches_names: ClassVar[bool] = True
 
     @property
     def shares_names(self) -> bool:
         """Whether one label name means one thing everywhere."""
         return self.shared
+
+    def sums_of_few(self) -> Mapping[str, str]:
+        """With own names, each site's classes have places of their own."""
+        shown = "count, mean and covariance of each class of each site, not whose"
+        return {} if self.shared else {"ellipses.sum": shown}
 
     def look_back(self, sites: Sequence[SiteData], local: Mapping[str, Mapping[str, Any]]) -> list[RunWarning]:
         """Warn where matching put one word into two classes, or two words of a site into one."""
@@ -91,7 +99,8 @@ class Ellipses(EllipseSettings, Method):
         return []
 
     def check_limits(self, sites: Sequence[SiteData], policy: Policy) -> None:
-        """Refuse Gaussians that are larger than a message may be."""
+        """Refuse groups that would be too small, and Gaussians that are larger than a message may be."""
+        self.check_groups(len(sites), policy.min_cohort)
         words = {str(word) for site in sites for word in site.classes.tolist()}
         most = len(self.classes or words) if self.shared else max(len(site.classes) for site in sites)
         blocks = len(sites) if self.apart else 1

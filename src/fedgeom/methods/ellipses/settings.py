@@ -8,10 +8,11 @@ from typing import Annotated, Any, ClassVar, Literal
 from fedgeom.errors import InputError
 from fedgeom.federation.privacy import PrivacyOrTable, privacy_of
 from fedgeom.federation.settings import POSITIVE, Between, ClassNames, Settings
+from fedgeom.methods.iterative.aggregation import GroupedSums
 
 
 @dataclass(frozen=True, kw_only=True)
-class EllipseSettings(Settings):
+class EllipseSettings(GroupedSums, Settings):
     """Where the rows live, what is sent of them, how classes are matched and told apart, and who may take part."""
 
     names: Literal["own", "shared"] = "own"
@@ -62,6 +63,11 @@ class EllipseSettings(Settings):
             raise InputError(
                 'depth="mixed" needs names="own" and the number of the finest classes in all: n_classes=…, or '
                 'n_classes="most" if some site has them all'
+            )
+        if self.group_draw is not None and self.apart:
+            raise InputError(
+                f"aggregation=GroupMedian(…) given with names={self.names!r} and n_components={self.n_components}; "
+                'groups are compared where sites add up the same words: wanted names="shared" and n_components=1'
             )
         self._check_privacy()
 

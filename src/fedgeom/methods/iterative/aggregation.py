@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
 from fedgeom.arrays import Floats
 from fedgeom.errors import InputError
-from fedgeom.federation.settings import Between, Choice
+from fedgeom.federation.settings import Between, Choice, Settings
 from fedgeom.geometry import min_norm
 from fedgeom.protocols.fixed_point import fixed_sum
 from fedgeom.protocols.pairwise import cosines
@@ -251,3 +251,37 @@ class Consistent(Aggregation):
             return min_norm.least_norm(gram, mixed=bound)
         search = min_norm.frank_wolfe if self.solver == "line search" else min_norm.as_printed
         return min_norm.evened(search(gram, np.ones(count), steps=self.steps), mixed=bound)
+
+
+if TYPE_CHECKING:
+    AggregationOrName = str | Aggregation | dict[str, Any]
+else:  # choices are read from names and tables
+    AggregationOrName = Aggregation
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupedSums(Settings):
+    """How sites' sums become one, for methods whose model follows from few sums."""
+
+    aggregation: AggregationOrName = "mean"
+    """How sites' sums become one: "mean" adds them all up; GroupMedian(5) compares the sums of groups of sites, so that
+    a site that lies spoils one group."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.aggregation, Mean | GroupMedian):
+            given = getattr(self.aggregation, "name", self.aggregation)
+            raise InputError(
+                f"aggregation={given!r} given; what sites add is only ever seen in sums: wanted "
+                '"mean" or GroupMedian(n_groups=…)'
+            )
+
+    @property
+    def group_draw(self) -> GroupDraw | None:
+        """How sites are drawn into groups that are summed apart; None: all are summed together."""
+        return drawn(self.aggregation)
+
+    def check_groups(self, sites: int, min_cohort: int) -> None:
+        """Raise `InputError` where groups of so many sites would be smaller than policies ask for."""
+        if self.group_draw is not None:
+            self.group_draw.check_sizes(sites, min_cohort)

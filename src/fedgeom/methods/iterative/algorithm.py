@@ -57,6 +57,7 @@ class Algorithm(TrainingRule, Method):
     site: ClassVar[type[Site[Any]]] = TrainingSite
     model_type: ClassVar[type[Model]] = TrainedModel
     conversation: ClassVar[type[TrainingLoop]] = TrainingLoop
+    column_floors: ClassVar[bool] = True
 
     def conduct(self, sites: Coordinator) -> TrainedModel:
         """Hold the conversation: join, agree on classes and scale, train in rounds, hand out the model."""

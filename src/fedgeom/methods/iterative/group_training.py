@@ -194,7 +194,7 @@ class GroupedTrainingLoop(TrainingLoop):
         """Join, draw the groups, and agree on classes and scale."""
         self.cohort = join(self.sites, self.rule)  # type: ignore[arg-type]
         assert self.rule.group_draw is not None
-        self.drawn = SiteGroups(self.cohort, self.rule.group_draw)
+        self.drawn = self.cohort.groups
         self.agreed, self.rows = agree_in_groups(self.drawn, self.rule)
         self.members = self.cohort.left
 

@@ -45,7 +45,7 @@ class TrainOpen(Question, kind="train.open", answer=Update):
     """Sites whose rate is raised, where the terms say by how much."""
 
 
-class TrainMasked(SumQuestion, kind="train.masked", packed=True):
+class TrainMasked(SumQuestion, kind="train.masked", packed=True, over_rows=False):
     """Ask a site to train and to add what came of it to a secure sum."""
 
     answer_reveals: ClassVar[str] = (

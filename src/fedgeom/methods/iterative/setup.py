@@ -27,7 +27,7 @@ from fedgeom.methods.iterative.settings import TableSettings, TrainingRule
 from fedgeom.protocols.cohort import Cohort
 from fedgeom.protocols.fixed_point import fixed_sum
 from fedgeom.protocols.names import AgreeOnNames, LabelNames, agree_on_names
-from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
+from fedgeom.protocols.secure_sum.messages import BY_GROUP, SumQuestion, SumResult
 from fedgeom.protocols.site import Contribution, SummingPart
 
 FRACTION_BITS = 20
@@ -121,10 +121,14 @@ FARTHEST = 1e6
 """No row is that many deviations away from the mean; farther ones would overflow in training."""
 
 
-class SumTrainingColumns(SumQuestion, kind="train.columns", fraction_bits=FRACTION_BITS, reals=True, checked=True):
+class SumTrainingColumns(
+    SumQuestion, kind="train.columns", fraction_bits=FRACTION_BITS, reals=True, checked=True, in_groups=True
+):
     """Ask for masked sums over the columns, from which all sites get one common scale."""
 
-    answer_reveals: ClassVar[str] = "masked; with all others: the number of rows, mean and variance of each column"
+    answer_reveals: ClassVar[str] = (
+        "masked; with all others: the number of rows, mean and variance of each column"
+    ) + BY_GROUP
 
 
 class CountTrainingRows(SumQuestion, kind="train.rows", checked=True):

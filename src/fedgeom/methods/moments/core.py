@@ -12,7 +12,7 @@ import numpy.typing as npt
 from fedgeom.arrays import Floats, Ints
 from fedgeom.data.validation import FaultsError, fault
 from fedgeom.geometry.gaussians import ClassSums, length
-from fedgeom.geometry.hyperbolic.poincare import exp0, log0
+from fedgeom.geometry.hyperbolic.poincare import exp0, from_hyperboloid, log0, to_hyperboloid
 from fedgeom.methods.iterative.aggregation import GroupMedian
 from fedgeom.methods.moments.model import MomentsModel
 from fedgeom.methods.moments.settings import MomentsSettings
@@ -71,14 +71,15 @@ def middle(settings: MomentsSettings, sums: Sequence[Floats], classes: int, colu
         present = tables[counts >= 1, at]
         if len(present):
             count = max(1.0, float(np.rint(np.median(counts[counts >= 1]) * len(present))))
-            found[at] = count * _typical_row(present / counts[counts >= 1, None], rule, columns, settings.squares)
+            found[at] = count * _typical_row(present / counts[counts >= 1, None], rule, columns, settings)
             found[at, 0] = count
     return found.ravel()
 
 
-def _typical_row(rows: Floats, rule: GroupMedian, columns: int, squares: bool) -> Floats:
+def _typical_row(rows: Floats, rule: GroupMedian, columns: int, settings: MomentsSettings) -> Floats:
     """Return one class's moments per row, from those of each group, (groups, numbers)."""
     d = columns
+    squares = settings.squares
     upper = np.triu_indices(d if squares else 0)
     pairs = len(upper[0])
     means = rows[:, 1 : 1 + d]
@@ -96,7 +97,25 @@ def _typical_row(rows: Floats, rule: GroupMedian, columns: int, squares: bool) -
         values, vectors = np.linalg.eigh(covariance)
         covariance = (vectors * np.maximum(values, 0.0)) @ vectors.T
         between = covariance[upper] + centre[upper[0]] * centre[upper[1]]
-    return np.concatenate([[1.0], centre, between, rule(lifted, np.ones(len(rows)))])
+    last = np.append(1.0, centre) if settings.c is None else _typical_lift(lifted, rule, settings.c)
+    return np.concatenate([[1.0], centre, between, last])
+
+
+def _typical_lift(lifted: Floats, rule: GroupMedian, c: float) -> Floats:
+    """Return the middle of the groups' mean points in hyperboloid coordinates, (groups, 1 + d).
+
+    A median of these coordinates can leave the cone in which all means of points lie. So the groups' centroids are
+    compared in the tangent space at 0, and their Lorentz norms, which say how far a group spreads, beside them.
+    """
+    space = lifted[:, 1:]
+    away = np.linalg.norm(space, axis=1)
+    # No rows have a mean outside the cone; what a liar made so is put to its edge.
+    time = np.maximum(lifted[:, 0], away * (1 + 1e-15) + 1e-300)
+    norm = np.sqrt(np.maximum((time - away) * (time + away), 1e-30 * time**2)) * math.sqrt(c)
+    points = from_hyperboloid(np.column_stack([time, space]) / norm[:, None], c=c)
+    ones = np.ones(len(lifted))
+    centre = np.asarray(exp0(rule(np.asarray(log0(points, c=c)), ones), c=c))
+    return np.asarray(to_hyperboloid(centre, c=c) * float(np.median(norm)))
 
 
 UNIT = 2 * BITS + 8

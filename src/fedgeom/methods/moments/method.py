@@ -24,7 +24,7 @@ from fedgeom.methods.moments.core import build_model, check_width, middle
 from fedgeom.methods.moments.model import MomentsModel
 from fedgeom.methods.moments.settings import MomentsSettings
 from fedgeom.methods.moments.site import MomentsSite, SumClassMoments, SumGroupMoments, TakeGroups
-from fedgeom.protocols.cohort import Cohort, SiteGroups, join
+from fedgeom.protocols.cohort import Cohort, join
 from fedgeom.protocols.model_delivery import HandOut, ModelTaken, hand_out
 from fedgeom.protocols.names import AgreeOnNames, agree_on_names
 from fedgeom.protocols.secure_sum.rules import GroupDraw, GroupSum
@@ -41,6 +41,9 @@ class Moments(MomentsSettings, Method):
     name: ClassVar[str] = "moments"
     site: ClassVar[type[Site[Any]]] = MomentsSite
     model_type: ClassVar[type[Model]] = MomentsModel
+    column_floors: ClassVar[bool] = True
+    doubts: ClassVar[bool] = True
+    sums_by_class: ClassVar[bool] = True
 
     @classmethod
     def suggested(cls, sites: Sequence[SiteData]) -> dict[str, Any]:
@@ -59,8 +62,7 @@ class Moments(MomentsSettings, Method):
 
     def check_limits(self, sites: Sequence[SiteData], policy: Policy) -> None:
         """Refuse groups that would be too small, and moments that are larger than a message may be."""
-        if self.group_draw is not None:
-            self.group_draw.check_sizes(len(sites), policy.min_cohort)
+        self.check_groups(len(sites), policy.min_cohort)
         limit = min(policy.max_message_bytes, LARGEST_MESSAGE)
         check_width(self, len(self.classes or label_names(sites)), sites[0].shape[1], limit)
 
@@ -112,7 +114,7 @@ class Moments(MomentsSettings, Method):
 
     def _in_groups(self, cohort: Cohort, draw: GroupDraw, classes: tuple[str, ...], size: int) -> MomentsModel:
         """Sum in each group, and take the middle of the groups; sites do the same from the sums that they check."""
-        groups = SiteGroups(cohort, draw)
+        groups = cohort.groups
         sums = groups.sum_checked(
             lambda number: SumGroupMoments(classes=classes, curvature=self.c, group=number), length=size
         )

@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
-from fedgeom.errors import InputError
 from fedgeom.federation.privacy import PrivacyOrTable, privacy_of
 from fedgeom.federation.settings import POSITIVE, Between, ClassNames, Settings
-from fedgeom.methods.iterative.aggregation import Aggregation, GroupMedian, Mean, drawn
-from fedgeom.protocols.secure_sum.rules import GroupDraw
-
-if TYPE_CHECKING:
-    AggregationOrName = str | Aggregation | dict[str, Any]
-else:  # choices are read from names and tables
-    AggregationOrName = Aggregation
+from fedgeom.methods.iterative.aggregation import GroupedSums
 
 
 @dataclass(frozen=True, kw_only=True)
-class MomentsSettings(Settings):
+class MomentsSettings(GroupedSums, Settings):
     """What is computed, where the rows live, and who may take part."""
 
     rule: Literal["gaussian", "centroid"] = "gaussian"
@@ -36,9 +29,6 @@ class MomentsSettings(Settings):
     min_sites: Annotated[int, Between(1)] = 2
     """The fewest sites that make a result; with privacy, the fewest over which sums are unmasked: the more, the less
     noise each adds."""
-    aggregation: AggregationOrName = "mean"
-    """How sites' moments become one: "mean" adds them all up; GroupMedian(5) takes the median over groups of sites, so
-    that a site that lies spoils one group."""
     max_abs_value: Annotated[float, POSITIVE] | None = None
     """The most that a number of one site in a secure sum of moments may be, up to its sign: sites cut larger ones
     off, and a sum beyond n times as much is refused. None: what the sum has room for; who has more leaves the run."""
@@ -47,19 +37,6 @@ class MomentsSettings(Settings):
     length ``clip`` (in the ball: from the origin). Needs ``classes``."""
 
     private_units: ClassVar[tuple[str, ...]] = ("row",)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not isinstance(self.aggregation, Mean | GroupMedian):
-            raise InputError(
-                f"aggregation={getattr(self.aggregation, 'name', self.aggregation)!r} given; moments are only ever "
-                'seen in sums: wanted "mean" or GroupMedian(n_groups=…)'
-            )
-
-    @property
-    def group_draw(self) -> GroupDraw | None:
-        """How sites are drawn into groups that are summed apart; None: all are summed together."""
-        return drawn(self.aggregation)
 
     @property
     def clip(self) -> float | None:

@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
-from fedgeom.arrays import Floats
+from fedgeom.arrays import Floats, Ints
 from fedgeom.errors import InputError
 from fedgeom.federation.settings import POSITIVE, Between, Choice
 from fedgeom.memo import memoize
@@ -59,6 +59,8 @@ class FeatureContext:
     """(patch cells, filters), f4: learnt filters, whitening included."""
     offsets: npt.NDArray[np.float32] | None = None
     """(filters,), f4: what is taken from the filters' responses."""
+    merged: Ints | None = None
+    """(columns, bins): which bin stands for each bin of a column, where policies have floors (`Binned`)."""
 
     def standardised(self, X: npt.NDArray[Any]) -> Floats:
         """Return rows with joint mean 0 and joint variance 1 in each column; constant columns become 0."""
@@ -182,6 +184,8 @@ class Binned(FeatureMap):
 
     Our own reading of an idea that was published without code (SAFLe): products of bins within a group make a linear
     model bend, and all is still a sum. Bins hold equal shares of a Gaussian with the column's joint mean and variance.
+    Where policies have floors, a bin joins its neighbour until no cell has few rows or sites of a class
+    (`fedgeom.federation.disclosure.merge_bins`); the features of bins that joined another are 0.
     """
 
     name: ClassVar[str] = "binned"
@@ -200,22 +204,46 @@ class Binned(FeatureMap):
             else self.n_shuffles * -(-columns // self.group_size) * self.n_bins**self.group_size
         )
 
-    def transform(self, X: npt.NDArray[Any], ground: FeatureContext) -> npt.NDArray[Any]:
-        """Return one-hot blocks, one for each group of each shuffle."""
+    def groups(self, columns: int, seed: int) -> list[list[int]]:
+        """Return the columns of each group, all groups of a shuffle one after the other."""
+        count = -(-columns // self.group_size)
+        found = []
+        for shuffle in range(self.n_shuffles):
+            order = np.argsort(normals(seed, f"shuffle {shuffle}", 1, columns)[0], kind="stable").tolist()
+            found += [order[at::count] for at in range(count)]
+        return found
+
+    def places(self, X: npt.NDArray[Any], ground: FeatureContext) -> Ints:
+        """Return in which cell of each group rows lie, (rows, groups)."""
         from scipy.special import ndtri  # slow to import
 
         edges = ndtri(np.arange(1, self.n_bins) / self.n_bins)
         found = np.searchsorted(edges, ground.standardised(X), side="right")
-        groups = -(-ground.columns // self.group_size)
-        cells = self.n_bins**self.group_size
-        out = np.zeros((len(found), self.n_shuffles, groups, cells))
-        for shuffle in range(self.n_shuffles):
-            order = np.argsort(normals(ground.seed, f"shuffle {shuffle}", 1, ground.columns)[0], kind="stable")
-            places = np.zeros((len(found), groups), np.int64)
-            for at, column in enumerate(order.tolist()):
-                places[:, at % groups] = places[:, at % groups] * self.n_bins + found[:, column]
-            np.put_along_axis(out[:, shuffle], places[:, :, None], 1.0, axis=2)
-        return out.reshape(len(found), -1)
+        if ground.merged is not None:
+            found = ground.merged[np.arange(ground.columns), found]
+        groups = self.groups(ground.columns, ground.seed)
+        places = np.zeros((len(found), len(groups)), np.int64)
+        for at, members in enumerate(groups):
+            for column in members:
+                places[:, at] = places[:, at] * self.n_bins + found[:, column]
+        return places
+
+    def transform(self, X: npt.NDArray[Any], ground: FeatureContext) -> npt.NDArray[Any]:
+        """Return one-hot blocks, one for each group of each shuffle."""
+        places = self.places(X, ground)
+        out = np.zeros((*places.shape, self.n_bins**self.group_size))
+        np.put_along_axis(out, places[:, :, None], 1.0, axis=2)
+        return out.reshape(len(places), -1)
+
+
+def read_merged(bins: Sequence[Floats]) -> Ints | None:
+    """Return which bin stands for each, (columns, bins), from one array of columns for each bin; None where none is."""
+    if not len(bins):
+        return None
+    found = np.array(bins).T.astype(np.int64)
+    if not ((found >= 0) & (found < len(bins))).all():
+        raise InputError(f"bins stand for bins that there are not; wanted 0 to {len(bins) - 1}")
+    return found
 
 
 def _uniform(draws: Floats) -> Floats:

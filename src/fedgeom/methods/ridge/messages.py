@@ -7,18 +7,29 @@ from typing import Annotated, ClassVar
 import msgspec
 
 from fedgeom.federation.messages import Array, Message, Names, Question
-from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
+from fedgeom.protocols.secure_sum.messages import BY_GROUP, SumQuestion, SumResult
 
 MOST_PARTS = 2048
 
 
-class SumRidgeColumns(SumQuestion, kind="ridge.columns", checked=True):
+class SumRidgeColumns(SumQuestion, kind="ridge.columns", checked=True, in_groups=True, words_per_number=2):
     """Ask for masked class counts, and sums and squares of columns."""
 
     answer_reveals: ClassVar[str] = (
         "masked; with all others, to everybody: how many rows each class has, and each column's mean and variance"
-    )
+    ) + BY_GROUP
     classes: Names
+
+
+class CountCells(SumQuestion, kind="ridge.cells", checked=True, decides_floors=True):
+    """Ask, masked, how many rows of each class lie in each cell of binned columns, up to the policies' floor."""
+
+    answer_reveals: ClassVar[str] = (
+        "masked; with all others, to everybody: how many rows of each class, up to the policies' floor, and how many "
+        "sites have columns in each cell of bins"
+    )
+    last: SumResult
+    """The sum before this one, from which the bins follow."""
 
 
 class SumPatches(SumQuestion, kind="ridge.patches", checked=True):
@@ -49,13 +60,13 @@ class SumClusters(SumQuestion, kind="ridge.clusters", checked=True):
     last: SumResult
 
 
-class SumGram(SumQuestion, kind="ridge.gram", checked=True):
+class SumGram(SumQuestion, kind="ridge.gram", checked=True, in_groups=True):
     """Ask for a part of the masked products of features with each other and with the classes."""
 
     answer_reveals: ClassVar[str] = (
         "masked; with all others, to everybody: sums over all rows of products of two features, and of each feature in "
         "each class. A site with fewer rows than features is hidden by the others' rows alone"
-    )
+    ) + BY_GROUP
     last: SumResult
     """The last sum that the features follow from."""
     classes: Names
@@ -72,21 +83,21 @@ class SumBounded(SumQuestion, kind="ridge.bounded", checked=True):
     classes: Names
 
 
-class SumCalibration(SumQuestion, kind="ridge.calibration", checked=True):
+class SumCalibration(SumQuestion, kind="ridge.calibration", checked=True, in_groups=True):
     """Ask how well probabilities at each temperature fit, masked."""
 
     answer_reveals: ClassVar[str] = (
         "masked; with all others, to everybody: how well the model's probabilities fit all rows, at each of some "
         "temperatures"
-    )
+    ) + BY_GROUP
 
 
-class SumPersonalEvidence(SumQuestion, kind="ridge.evidence", checked=True):
+class SumPersonalEvidence(SumQuestion, kind="ridge.evidence", checked=True, in_groups=True):
     """Ask how many rows personal models put into their class, for each strength of holding them back, masked."""
 
     answer_reveals: ClassVar[str] = (
         "masked; with all others, to everybody: how many rows of all sites personal models put into their class"
-    )
+    ) + BY_GROUP
 
 
 class SolutionTaken(Message, kind="ridge.taken", harmless=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -18,12 +19,14 @@ from fedgeom.federation.model import Model
 from fedgeom.federation.plan import Ask, Plan, Shape, Sum
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.privacy import privacy_of
+from fedgeom.federation.results import RunWarning
 from fedgeom.federation.site import Site
 from fedgeom.methods.ridge import private
 from fedgeom.methods.ridge.core import TEMPERATURES, Solution, solve, starts, turn_of, turned
 from fedgeom.methods.ridge.features import check_widths
 from fedgeom.methods.ridge.messages import (
     CheckPart,
+    CountCells,
     CountPatches,
     SolutionTaken,
     SumBounded,
@@ -60,6 +63,8 @@ class Ridge(RidgeSettings, Method):
     name: ClassVar[str] = "ridge"
     site: ClassVar[type[Site[Any]]] = RidgeSite
     model_type: ClassVar[type[Model]] = RidgeModel
+    column_floors: ClassVar[bool] = True
+    doubts: ClassVar[bool] = True
 
     def check(self, sites: Sequence[SiteData], policy: Policy, seed: int = 0) -> list[Finding]:
         """Refuse sites whose tables do not fit together, before anything is sent."""
@@ -72,10 +77,11 @@ class Ridge(RidgeSettings, Method):
         return []
 
     def check_limits(self, sites: Sequence[SiteData], policy: Policy) -> None:
-        """Refuse more features than the policy allows for the rows of all sites."""
+        """Refuse groups that would be too small, and more features than the policy allows for the rows of all sites."""
+        self.check_groups(len(sites), policy.min_cohort)
         if privacy_of(self) is None:
             width = check_widths(self.maps, sites[0].shape[1], self.shape, self.max_features)
-            why = too_few_rows(policy, sum(map(len, sites)), width)
+            why = too_few_rows(policy, sum(map(len, sites)), width, self.folds)
             if why:
                 raise InputError(f"the policy has {why}")
 
@@ -89,7 +95,7 @@ class Ridge(RidgeSettings, Method):
             yield HandOut(result=result)
             return
         problem = FeatureProblem(self, shape.seed, shape.policy.class_floors, shape.columns, count)
-        last = yield from self._plan_features(problem, classes)
+        last = yield from self._plan_features(problem, classes, counted=problem.floored or not shape.known)
         width = problem.width if shape.known else 1
         at = starts(width, count)
         parts = gram_parts(self, width, count)
@@ -111,10 +117,15 @@ class Ridge(RidgeSettings, Method):
         if evidence is not None:
             yield Ask(TakePersonalEvidence(evidence=evidence), SolutionTaken())
 
-    def _plan_features(self, problem: FeatureProblem, classes: tuple[str, ...]) -> Plan:
-        """Yield the sums that features are made from; return the last."""
+    def _plan_features(self, problem: FeatureProblem, classes: tuple[str, ...], *, counted: bool) -> Plan:
+        """Yield the sums that features are made from; return the last. ``counted``: cells of bins are."""
         cells = problem.cells
         last = yield Sum(SumRidgeColumns(classes=classes), 2 * (problem.classes + 2 * problem.columns))
+        if problem.binned:
+            found = yield Sum(
+                CountCells(last=last), math.prod(problem.cell_shape), times=int(counted), spare=int(not counted)
+            )
+            last = found if counted else last
         if self.conv is not None:
             last = yield Sum(SumPatches(last=last), 1 + cells + cells * (cells + 1) // 2)
             for _ in range(self.conv.n_rounds):
@@ -133,6 +144,12 @@ class Ridge(RidgeSettings, Method):
         fit = FeatureFit()
         last = cohort.sum_checked(SumRidgeColumns(classes=classes), length=fit.length(plan))
         fit.take(last.total.numpy(), plan)
+        if plan.floored:
+            last = cohort.sum_checked(CountCells(last=last), length=fit.length(plan))
+            fit.take(last.total.numpy(), plan)
+            self._warn_of_bins(cohort, fit, plan)
+        elif plan.binned:
+            cohort.skip_to(cohort.planned.index(CountCells.kind) + 1)
         for kind in self._patch_sums():
             last = cohort.sum_checked(kind(last=last), length=fit.length(plan))
             fit.take(last.total.numpy(), plan)
@@ -189,6 +206,19 @@ class Ridge(RidgeSettings, Method):
             )
             cohort.sites.metrics["right when left out, by strength"] = rates
         return model
+
+    def _warn_of_bins(self, cohort: Cohort, fit: FeatureFit, plan: FeatureProblem) -> None:
+        """Say how many bins joined their neighbours."""
+        joined = fit.merged_bins()
+        if joined and self.binned is not None:
+            whole = plan.columns * self.binned.n_bins
+            sites, rows = cohort.class_floors
+            what = f"{joined:,} of {whole:,} bins of columns joined a neighbour: their cells had too few rows or sites"
+            remedy = (
+                f"policies ask for {sites} sites and {rows} rows (min_sites, min_rows) of each class in each cell: "
+                "take fewer bins, or smaller groups"
+            )
+            cohort.sites.notices.append(RunWarning(what, remedy=remedy))
 
     def _patch_sums(self) -> list[type[SumPatches | CountPatches | SumClusters]]:
         """Return the questions for sums that features of images are made from, each after the one before."""

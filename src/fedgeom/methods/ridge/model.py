@@ -13,7 +13,7 @@ import numpy.typing as npt
 from fedgeom.arrays import Floats
 from fedgeom.errors import InputError
 from fedgeom.federation.model import Model
-from fedgeom.methods.ridge.features import FeatureContext, FeatureMap, stack
+from fedgeom.methods.ridge.features import FeatureContext, FeatureMap, read_merged, stack
 from fedgeom.methods.ridge.image_features import blocks
 
 _ROWS = 1024
@@ -38,7 +38,8 @@ class RidgeModel(Model):
     weights: Floats
     """(features + 1, classes), f8: intercepts, then weights of the features."""
     moments: Floats
-    """(3, columns), f8: the columns' means, standard deviations, and whether they vary."""
+    """(3, columns), f8: the columns' means, standard deviations, and whether they vary; where bins have floors, below
+    them which bin stands for each bin of a column, (3 + bins, columns)."""
     filters: npt.NDArray[np.float32]
     """(patch cells, filters), f4: learnt filters; (0, 0) where there are none."""
     offsets: npt.NDArray[np.float32]
@@ -65,7 +66,9 @@ class RidgeModel(Model):
             temperature,
             ground.contrast,
             weights,
-            np.array([ground.mean, ground.scale, ground.varies]),
+            np.vstack(
+                [ground.mean, ground.scale, ground.varies, *([] if ground.merged is None else ground.merged.T)]
+            ),
             none if ground.filters is None else ground.filters,
             np.empty(0, np.float32) if ground.offsets is None else ground.offsets,
         )
@@ -93,7 +96,7 @@ class RidgeModel(Model):
     @cached_property
     def _parts(self) -> tuple[tuple[FeatureMap, ...], FeatureContext]:
         learnt = len(self.offsets) > 0
-        mean, scale, varies = self.moments
+        mean, scale, varies, *merged = self.moments
         ground = FeatureContext(
             self.width,
             self.seed,
@@ -104,6 +107,7 @@ class RidgeModel(Model):
             self.contrast,
             self.filters if learnt else None,
             self.offsets if learnt else None,
+            read_merged(merged),
         )
         return tuple(FeatureMap.read(one, "features") for one in self.maps), ground
 

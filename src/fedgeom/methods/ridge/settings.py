@@ -8,8 +8,9 @@ from typing import Annotated, ClassVar, Literal
 from fedgeom.errors import InputError
 from fedgeom.federation.privacy import PrivacyOrTable
 from fedgeom.federation.settings import POSITIVE, Between, ClassNames, Settings
+from fedgeom.methods.iterative.aggregation import GroupedSums
 from fedgeom.methods.ridge.core import cuts
-from fedgeom.methods.ridge.features import FeatureMap, LinearFeatures, total_width
+from fedgeom.methods.ridge.features import Binned, FeatureMap, LinearFeatures, total_width
 from fedgeom.methods.ridge.image_features import Conv
 
 MOST_CLASSES = 1000
@@ -19,7 +20,7 @@ LINEAR = LinearFeatures()
 
 
 @dataclass(frozen=True, kw_only=True)
-class RidgeSettings(Settings):
+class RidgeSettings(GroupedSums, Settings):
     """Which features, how strongly they are held back, and how sums are divided."""
 
     features: tuple[FeatureMap, ...] | FeatureMap = LINEAR
@@ -80,6 +81,12 @@ class RidgeSettings(Settings):
                 f"updatable=True given with balanced={self.balanced} and alpha={self.alpha!r}; wanted one "
                 'sum in which rows count alike: balanced=False, and alpha="gcv" or a number'
             )
+        if self.group_draw is not None and (self.updatable or self.alpha == "folds" or self.conv is not None):
+            raise InputError(
+                f"aggregation=GroupMedian(…) given with updatable={self.updatable}, alpha={self.alpha!r} and features "
+                f"{[one.name for one in self.maps]}; groups are compared in one sum of given features: wanted "
+                'updatable=False, alpha="gcv" or a number, and no "conv" (take "random-conv")'
+            )
         row = self.most_features + self.most_classes + 1
         if self.max_sum_length < row:
             raise InputError(
@@ -103,6 +110,17 @@ class RidgeSettings(Settings):
     def conv(self) -> Conv | None:
         """The map whose filters are learnt, where there is one."""
         return next((one for one in self.maps if isinstance(one, Conv)), None)
+
+    @property
+    def binned(self) -> Binned | None:
+        """The map whose cells of bins have floors, where there is one."""
+        return next((one for one in self.maps if isinstance(one, Binned)), None)
+
+    def against_floors(self) -> str:
+        """Return that bins of two kinds cut the same columns into pieces that nobody counts."""
+        if sum(isinstance(one, Binned) for one in self.maps) < 2:
+            return ""
+        return 'features has "binned" twice, and where bins of both overlap may be single rows: take one of them'
 
     @property
     def rounds(self) -> int:

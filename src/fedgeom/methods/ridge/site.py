@@ -37,6 +37,7 @@ from fedgeom.methods.ridge.core import (
 from fedgeom.methods.ridge.features import check_widths
 from fedgeom.methods.ridge.messages import (
     CheckPart,
+    CountCells,
     CountPatches,
     SolutionTaken,
     SumCalibration,
@@ -54,6 +55,7 @@ from fedgeom.methods.ridge.statistics import (
     PATCH_BITS,
     FeatureFit,
     FeatureProblem,
+    cell_counts,
     check_part,
     cluster_sums,
     column_moments,
@@ -258,14 +260,18 @@ class RidgeMemory(SecureMemory, kw_only=True):
     bounded: BoundedMemory = msgspec.field(default_factory=BoundedMemory)
 
 
-def too_few_rows(policy: Policy, rows: float, features: int) -> str:
-    """Say what a policy has against summing the products of so many features over so many rows; "": nothing."""
+def too_few_rows(policy: Policy, rows: float, features: int, folds: int) -> str:
+    """Say what a policy has against summing the products of so many features over so many rows; "": nothing.
+
+    Where rows are dealt to folds, each fold is a sum of its own.
+    """
     least = policy.min_rows_per_feature
-    if rows >= least * features:
+    if rows >= least * features * folds:
         return ""
+    dealt = f" in {folds} folds" if folds > 1 else ""
     return (
-        f"min_rows_per_feature = {least:g}, but all sites together have {rows:,.0f} rows for {features:,} features: "
-        "take fewer features"
+        f"min_rows_per_feature = {least:g}, but all sites together have {rows:,.0f} rows{dealt} for {features:,} "
+        "features: take fewer features"
     )
 
 
@@ -317,6 +323,13 @@ class RidgeSite(SummingSite[RidgeMemory]):
         found = column_moments(self.rows, self.codes, len(ask.classes))
         return self.contribute(ask, to_wide(found, sites=len(ask.ticket.participants)))
 
+    @answers(CountCells)
+    def count_cells(self, ask: CountCells) -> Contribution:
+        """Count this site's rows in cells of bins."""
+        fit = self._take(ask.last, CountCells)
+        self.check_size(fit.length(self.plan))
+        return self.contribute(ask, cell_counts(self.rows, self.codes, fit, self.plan))
+
     @answers(SumPatches)
     def sum_patches(self, ask: SumPatches) -> Contribution:
         """Add up the patches of this site's images and their squares."""
@@ -357,8 +370,8 @@ class RidgeSite(SummingSite[RidgeMemory]):
         fit = self._take(ask.last, SumGram)
         plan = self.plan
         parts = gram_parts(self.settings, plan.width, plan.classes)
-        start = self.joining.memory.sums.index(SumGram.kind)
-        if ask.part >= len(parts) or ask.ticket.round != start + ask.part:
+        start = self.sums.steps().index(SumGram.kind)
+        if ask.part >= len(parts) or self.sums.step_of(ask.ticket.round) != start + ask.part:
             raise ProtocolError(f"part {ask.part} of the sum is not what round {ask.ticket.round} is for")
         self._check_rows(fit.rows(), plan.width)
         at = starts(plan.width, plan.classes)
@@ -387,7 +400,7 @@ class RidgeSite(SummingSite[RidgeMemory]):
 
     def _check_rows(self, rows: float, features: int) -> None:
         """Refuse to sum the products of more features than the policy allows for so many rows of all sites."""
-        why = too_few_rows(self.policy, rows, features)
+        why = too_few_rows(self.policy, rows, features, self.settings.folds)
         if why:
             raise ProtocolError(f"the policy of {self.name!r} has {why}")
 
@@ -397,11 +410,12 @@ class RidgeSite(SummingSite[RidgeMemory]):
         plan = self.plan
         stamp = fingerprint(b"last", msgspec.msgpack.encode(last))
         if memory.last != stamp:
-            planned = self.joining.memory.sums
+            planned = self.sums.steps()
             start = planned.index(SumRidgeColumns.kind)
-            if last.round != start + memory.fit.taken or memory.fit.taken >= plan.steps:
+            number = self.sums.step_of(last.round)
+            if number != start + memory.fit.taken or memory.fit.taken >= plan.steps:
                 raise ProtocolError("the sum that came is not the one that was taken last")
-            kind = self.understands()[planned[last.round]]
+            kind = self.understands()[planned[number]]
             assert issubclass(kind, SumQuestion)
             self.sums.check_result(last, kind)
             try:
@@ -413,7 +427,7 @@ class RidgeSite(SummingSite[RidgeMemory]):
         return memory.fit
 
     def _check_stage(self, asked: type[SumQuestion]) -> None:
-        planned = self.joining.memory.sums
+        planned = self.sums.steps()
         taken = self.memory.fit.taken
         expected = planned[planned.index(SumRidgeColumns.kind) + taken]
         if asked.kind != expected:
@@ -435,8 +449,8 @@ class RidgeSite(SummingSite[RidgeMemory]):
         memory = self.memory.solution
         plan = self.plan
         parts = gram_parts(self.settings, plan.width, plan.classes)
-        start = self.joining.memory.sums.index(SumGram.kind)
-        if not memory.comes_next(ask.number, ask.result.round, start, len(parts)):
+        start = self.sums.steps().index(SumGram.kind)
+        if not memory.comes_next(ask.number, self.sums.step_of(ask.result.round), start, len(parts)):
             return SolutionTaken()
         self.sums.check_result(ask.result, SumGram)
         bits = gram_bits(self.settings, self.memory.fit, len(self.joining.memory.order))

@@ -14,11 +14,19 @@ from fedgeom.arrays import Bools, Floats, Ints, Words
 from fedgeom.crypto.keys import fingerprint
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError, ProtocolError
+from fedgeom.federation.disclosure import merge_bins
 from fedgeom.federation.messages import Array
 from fedgeom.federation.preparation import Preparation
 from fedgeom.methods.ridge import image_features
 from fedgeom.methods.ridge.core import Rows, class_weights, cuts, fold_numbers, fraction_bits, starts
-from fedgeom.methods.ridge.features import BufferedContext, FeatureContext, check_widths, normals, stack
+from fedgeom.methods.ridge.features import (
+    BufferedContext,
+    FeatureContext,
+    check_widths,
+    normals,
+    read_merged,
+    stack,
+)
 from fedgeom.methods.ridge.settings import RidgeSettings
 from fedgeom.protocols.fixed_point import from_fixed, from_wide
 
@@ -51,9 +59,27 @@ class FeatureProblem:
 
     @property
     def steps(self) -> int:
-        """How many sums the features need: moments of columns, moments of patches, two for each round."""
+        """How many sums the features need: moments of columns, cells of bins, moments of patches, two in each round."""
         conv = self.settings.conv
-        return 1 if conv is None else 2 + 2 * conv.n_rounds
+        return 1 + self.binned + (0 if conv is None else 1 + 2 * conv.n_rounds)
+
+    @property
+    def binned(self) -> bool:
+        """Whether a sum is planned that counts cells of bins; it is held where policies have floors (`floored`)."""
+        return self.settings.binned is not None
+
+    @property
+    def floored(self) -> bool:
+        """Whether cells of bins are counted."""
+        return self.binned and self.floors != (1, 1)
+
+    @property
+    def cell_shape(self) -> tuple[int, ...]:
+        """The shape of what is counted: rows and sites; folds and classes; features."""
+        binned = self.settings.binned
+        width = 0 if binned is None else binned.width(self.columns, self.settings.shape)
+        assert width is not None
+        return 2, self.settings.folds * self.classes, width
 
 
 class FeatureFit(msgspec.Struct, kw_only=True):
@@ -64,7 +90,8 @@ class FeatureFit(msgspec.Struct, kw_only=True):
     counts: Array | None = None
     """(classes,), f8: rows of each class at all sites."""
     moments: Array | None = None
-    """(3, columns), f8: mean, standard deviation, and whether a column varies."""
+    """(3, columns), f8: mean, standard deviation, and whether a column varies; where bins have floors, below them which
+    bin stands for each bin of a column, (3 + bins, columns)."""
     contrast: float = 1.0
     patch_mean: Array | None = None
     """(patch cells,), f8"""
@@ -81,11 +108,14 @@ class FeatureFit(msgspec.Struct, kw_only=True):
         cells = plan.cells
         if self.taken == 0:
             return 2 * (plan.classes + 2 * plan.columns)
+        if self.taken < 1 + plan.binned:
+            return int(np.prod(plan.cell_shape))
         if self.taken >= plan.steps or conv is None:
             raise ProtocolError("all features are made already")
-        if self.taken == 1:
+        patches = self.taken - plan.binned
+        if patches == 1:
             return 1 + cells + cells * (cells + 1) // 2
-        return 2 * conv.n_filters if self.taken % 2 == 0 else self._sizes() * cells
+        return 2 * conv.n_filters if patches % 2 == 0 else self._sizes() * cells
 
     def _sizes(self) -> int:
         if self.kept is None:
@@ -96,14 +126,18 @@ class FeatureFit(msgspec.Struct, kw_only=True):
         """Take the next sum over all sites, ring elements as they were added up."""
         if len(total) != self.length(plan):
             raise ProtocolError(f"a sum of {len(total)} words came; wanted {self.length(plan)}")
+        patches = self.taken - plan.binned
         if self.taken == 0:
             self._take_columns(from_wide(total), plan)
-        elif self.taken == 1:
+            self.taken += plan.binned and not plan.floored  # cells are not counted
+        elif self.taken < 1 + plan.binned:
+            self._merge_bins(total.view(np.int64), plan)
+        elif patches == 1:
             mean, whitener = image_features.whitening(from_fixed(total, fraction_bits=PATCH_BITS), plan.cells)
             self.patch_mean, self.whitener = Array.of(mean), Array.of(whitener)
             first = normals(plan.seed, "centres", self._conv(plan).n_filters, plan.cells)
             self.centres = Array.of(first / np.linalg.norm(first, axis=1, keepdims=True))
-        elif self.taken % 2 == 0:
+        elif patches % 2 == 0:
             images, sites = total.view(np.int64).reshape(2, -1)
             enough = images >= max(self._conv(plan).min_cell, plan.floors[1])
             self.kept = Array.of(np.flatnonzero(enough & (sites >= plan.floors[0])).astype(np.int64))
@@ -124,6 +158,23 @@ class FeatureFit(msgspec.Struct, kw_only=True):
         self.counts, self.moments = Array.of(counts), Array.of(np.array([sums, scale, varies.astype(np.float64)]))
         whole = float(squares.mean() - sums.mean() ** 2)
         self.contrast = float(np.sqrt(whole)) if whole > 0 else 1.0
+
+    def _merge_bins(self, counts: Ints, plan: FeatureProblem) -> None:
+        """Let bins join their neighbours until no cell is too small."""
+        binned = plan.settings.binned
+        assert binned is not None
+        assert self.moments is not None
+        groups = binned.groups(plan.columns, plan.seed)
+        of_groups = counts.reshape(2, plan.cell_shape[1], len(groups), -1)
+        merged = merge_bins(of_groups, groups, plan.columns, binned.n_bins, plan.floors)
+        self.moments = Array.of(np.vstack([self.moments.numpy(), merged.T]))
+
+    def merged_bins(self) -> int:
+        """Return how many bins joined another."""
+        if self.moments is None:
+            return 0
+        merged = self.moments.numpy()[3:]
+        return int((merged != np.arange(len(merged))[:, None]).sum())
 
     def _move(self, sums: Floats) -> None:
         """Put the centres of clusters that were summed to their directions; the others stay."""
@@ -151,7 +202,7 @@ class FeatureFit(msgspec.Struct, kw_only=True):
         """Return what feature maps are made from, as far as it is known."""
         if self.moments is None:
             raise ProtocolError("the columns' moments are not known yet")
-        mean, scale, varies = self.moments.numpy()
+        mean, scale, varies, *merged = self.moments.numpy()
         filters = offsets = None
         if self.taken == plan.steps and self.centres is not None:
             assert self.whitener is not None
@@ -160,7 +211,8 @@ class FeatureFit(msgspec.Struct, kw_only=True):
             filters = np.ascontiguousarray(bank, np.float32)
             offsets = (self.patch_mean.numpy() @ bank).astype(np.float32)
         shape = tuple(plan.settings.shape)
-        return FeatureContext(plan.columns, plan.seed, shape, mean, scale, varies, self.contrast, filters, offsets)
+        known = plan.columns, plan.seed, shape, mean, scale, varies, self.contrast, filters, offsets
+        return FeatureContext(*known, merged=read_merged(merged))
 
     def finished(self, plan: FeatureProblem) -> FeatureContext:
         """Return what feature maps are made from, once all sums were taken."""
@@ -178,6 +230,24 @@ def column_moments(X: npt.NDArray[Any], codes: Ints, classes: int) -> Floats:
         sums += rows.sum(axis=0)
         squares += np.einsum("ij,ij->j", rows, rows)
     return np.concatenate([np.bincount(codes, minlength=classes).astype(np.float64), sums, squares])
+
+
+def cell_counts(X: npt.NDArray[Any], codes: Ints, fit: FeatureFit, plan: FeatureProblem) -> Ints:
+    """Return how many of a site's rows of each fold and class lie in each cell, at most the floor, and whether any do.
+
+    One vector of `FeatureProblem.cell_shape`.
+    """
+    binned = plan.settings.binned
+    assert binned is not None
+    _, slices, width = plan.cell_shape
+    groups = len(binned.groups(plan.columns, plan.seed))
+    offsets = width // groups * np.arange(groups)
+    of_rows = codes * plan.settings.folds + fold_numbers(X, plan.settings.folds)
+    found = np.zeros(slices * width, np.int64)
+    for some in image_features.blocks(len(X), 4096):
+        places = binned.places(X[some], fit.ground(plan)) + offsets + width * of_rows[some][:, None]
+        found += np.bincount(places.ravel(), minlength=len(found))
+    return np.concatenate([np.minimum(found, plan.floors[1]), found > 0])
 
 
 def patch_sums(X: npt.NDArray[Any], fit: FeatureFit, plan: FeatureProblem) -> Floats:

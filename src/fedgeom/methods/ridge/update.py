@@ -17,6 +17,7 @@ from fedgeom.data.sites import SiteData
 from fedgeom.data.validation import Finding, check_columns, check_known_labels, check_table
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.coordinator import Coordinator
+from fedgeom.federation.disclosure import FloorLayout, count_looks
 from fedgeom.federation.messages import LARGEST_MESSAGE, Array, Key, Names, Question
 from fedgeom.federation.method import Method
 from fedgeom.federation.model import Model
@@ -57,11 +58,13 @@ class TakeBase(Question, kind="ridge-update.base", answer=SolutionTaken):
     hashes: Annotated[tuple[Key, ...], msgspec.Meta(max_length=MOST_PARTS)]
 
 
-class SumChange(SumQuestion, kind="ridge-update.counts", checked=True):
-    """Ask how many rows of each class are added and how many are taken out, masked."""
+class SumChange(SumQuestion, kind="ridge-update.counts", checked=True, decides_floors=True):
+    """Ask how many rows of each class are added and how many are taken out, masked; and what sets columns apart."""
 
     answer_reveals: ClassVar[str] = (
-        "masked; with all others, to everybody: how many rows of each class are added and taken out"
+        "masked; with all others, to everybody: how many rows of each class are added and taken out; where policies "
+        "have floors, also how many changed rows, up to the floor, and how many sites differ from the usual value of "
+        "each column, and tell two columns apart"
     )
     classes: Names
 
@@ -85,6 +88,41 @@ class CheckUpdate(Question, kind="ridge-update.check", answer=SolutionTaken):
     before: Array
     """(numbers,), f8"""
     result: SumResult
+
+
+def change_layout(columns: int, floors: tuple[int, int]) -> FloorLayout | None:
+    """Return how what sets columns of changed rows apart is counted: over all of them; None where nothing is."""
+    return None if floors == (1, 1) else FloorLayout(columns, classes=1)
+
+
+def set_apart(total: Ints, layout: FloorLayout, floors: tuple[int, int]) -> str:
+    """Say which column too few of the changed rows or sites set apart, or tell from another; nothing if none.
+
+    An update cannot leave columns out, as a run does: the model has them. A column that is the same number in all
+    changed rows tells nothing.
+    """
+    least_sites, least_rows = floors
+    _, by_class, pairs = layout.split(total)
+    rows, sites, constant, hashes, squares = by_class[0]
+    same = (rows == 0) & (constant * squares == hashes**2)
+    few = np.flatnonzero(~same & ((rows < least_rows) | (sites < least_sites)))
+    if len(few):
+        return f"in column {few[0] + 1} too few changed rows or sites have another value than the usual one"
+    one, other = np.triu_indices(layout.looks if layout.pairs else 0, 1)
+    alike = ~same[one] & ~same[other] & ((pairs[0] < least_rows) | (pairs[1] < least_sites))
+    if alike.any():
+        at = int(alike.argmax())
+        return f"too few changed rows or sites tell column {one[at] + 1} from column {other[at] + 1}"
+    return ""
+
+
+def gather_more(why: str, floors: tuple[int, int]) -> str:
+    """Say that changes have to wait for more of them."""
+    least_sites, least_rows = floors
+    return (
+        f"{why}; policies ask for {least_rows} rows (min_rows) of {least_sites} sites (min_sites), since the sums of "
+        "the change would show these few: gather more changes first, or run anew over all rows"
+    )
 
 
 CHANGE = "change"
@@ -200,15 +238,27 @@ class UpdateSite(SummingSite[UpdateMemory]):
         signs = signs_of(self.table)
         classes = len(self.settings.classes)
         counts = [np.bincount(self.codes[signs == one], minlength=classes) for one in (1, -1)]
+        layout = change_layout(self.data.shape[1], self.joining.class_floors)
+        if layout is not None:
+            least = self.joining.class_floors[1]
+            everybody = np.full(len(self.table), "")
+            key = self.joining.shared_secret(b"floors")
+            counts.append(count_looks([rows_of(self.table)], everybody, ("",), layout, least, key))
         return self.contribute(ask, np.concatenate(counts).astype(np.int64))
 
     def _changed(self, counts: SumResult) -> float:
         """Return how many rows change in all, by a sum that this site has checked, and remember it."""
         self.sums.check_result(counts, SumChange)
         found = counts.counts()
-        if found.shape != (2 * len(self.settings.classes),):
-            raise ProtocolError("the numbers of changed rows do not fit the classes")
-        self.memory.changed = float(found.sum())
+        first = 2 * len(self.settings.classes)
+        floors = self.joining.class_floors
+        layout = change_layout(self.data.shape[1], floors)
+        if found.shape != (first + (layout.length if layout else 0),):
+            raise ProtocolError("the numbers of changed rows do not fit the classes and columns")
+        why = set_apart(found[first:], layout, floors) if layout else ""
+        if why:
+            raise ProtocolError(gather_more(why, floors))
+        self.memory.changed = float(found[:first].sum())
         return self.memory.changed
 
     @answers(SumChangedGram)
@@ -341,7 +391,11 @@ class RidgeUpdate(UpdateSettings, Method):
         known = self.before if shape.known else None
         base = TakeBase(made=b"", hashes=()) if known is None else self._base(known)
         yield Ask(base, SolutionTaken())
-        counts = yield Sum(SumChange(classes=classes), 2 * len(self.classes or classes))
+        # Until policies are known, with the counts that floors need.
+        floors = shape.policy.class_floors if shape.known else (2, 2)
+        layout = change_layout(shape.columns, floors)
+        size = 2 * len(self.classes or classes) + (layout.length if layout else 0)
+        counts = yield Sum(SumChange(classes=classes), size, bound="the floors of the strictest policy")
         lengths = [1] if known is None else [len(part) for part in known.parts]
         results = []
         for part, length in enumerate(lengths):
@@ -368,8 +422,14 @@ class RidgeUpdate(UpdateSettings, Method):
         kept = agree_on_names(cohort, self.classes)
         plan = FeatureProblem(self, before.made.seed, (1, 1), cohort.columns, len(self.classes))
         self._tell(cohort, self._base(before))
-        counts = cohort.sum_checked(SumChange(classes=kept))
-        added, removed = counts.counts().reshape(2, -1).sum(axis=1).tolist()
+        first = 2 * len(self.classes)
+        layout = change_layout(cohort.columns, cohort.class_floors)
+        size = first + (layout.length if layout else 0)
+        counts = cohort.sum_checked(SumChange(classes=kept), length=size)
+        why = set_apart(counts.counts()[first:], layout, cohort.class_floors) if layout else ""
+        if why:
+            raise InputError(gather_more(why, cohort.class_floors))
+        added, removed = counts.counts()[:first].reshape(2, -1).sum(axis=1).tolist()
         asked = [SumChangedGram(counts=counts, part=part) for part in range(len(before.parts))]
         results = cohort.sum_parts(asked)
         bits = change_bits(self, float(added + removed), len(cohort.names))

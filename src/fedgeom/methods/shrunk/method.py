@@ -53,12 +53,18 @@ class Shrunk(ShrunkSettings, Method):
     name: ClassVar[str] = "shrunk"
     site: ClassVar[type[Site[Any]]] = ShrunkSite
     model_type: ClassVar[type[Model]] = ShrunkModel
+    column_floors: ClassVar[bool] = True
+    doubts: ClassVar[bool] = True
 
     def check(self, sites: Sequence[SiteData], policy: Policy, seed: int = 0) -> list[Finding]:
         """Refuse tables that do not fit together, or are too wide."""
         check_together(sites, self.classes)
         self.check_shape(self._count(sites), sites[0].shape[1])
         return []
+
+    def check_limits(self, sites: Sequence[SiteData], policy: Policy) -> None:
+        """Refuse groups that would be too small."""
+        self.check_groups(len(sites), policy.min_cohort)
 
     def _count(self, sites: Sequence[SiteData]) -> int:
         return len({str(name) for site in sites for name in site.classes.tolist()} | set(self.classes or ()))

@@ -10,6 +10,7 @@ import numpy as np
 from fedgeom.arrays import Floats
 from fedgeom.errors import InputError
 from fedgeom.federation.settings import POSITIVE, Between, Settings
+from fedgeom.methods.iterative.aggregation import GroupedSums
 from fedgeom.methods.iterative.settings import MOST_ROUNDS, TableSettings
 from fedgeom.methods.shrunk.core import terms_length
 
@@ -21,7 +22,7 @@ MOST_NUMBERS = 4_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShrunkSettings(TableSettings, Settings):
+class ShrunkSettings(GroupedSums, TableSettings, Settings):
     """How the joint model is found, and how a site chooses its own."""
 
     n_rounds: Annotated[int, Between(1, MOST_ROUNDS)] = 10

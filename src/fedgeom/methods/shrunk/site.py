@@ -32,30 +32,30 @@ from fedgeom.methods.shrunk.core import (
 )
 from fedgeom.methods.shrunk.settings import ShrunkSettings
 from fedgeom.protocols.names import LabelNames, NamesMemory
-from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
+from fedgeom.protocols.secure_sum.messages import BY_GROUP, SumQuestion, SumResult
 from fedgeom.protocols.site import Contribution, SecureMemory, SummingSite
 
 
-class SumTerms(SumQuestion, kind="shrunk.terms", reals=True, checked=True):
+class SumTerms(SumQuestion, kind="shrunk.terms", reals=True, checked=True, in_groups=True):
     """Ask for the masked loss, gradient and Hessian at a stack of joint directions."""
 
     answer_reveals: ClassVar[str] = (
         "masked; with all others: the sum over sites of the loss, its gradient and its Hessian at the joint models, "
         "with and without each fold"
-    )
+    ) + BY_GROUP
     last: SumResult | None = None
     """The sum before this one, from which the joint models so far follow; None: they are zero."""
     agreed: Key
     """A hash of the classes and the scale that all sites were told (`fedgeom.methods.iterative.setup`)."""
 
 
-class SumRankingEvidence(SumQuestion, kind="shrunk.evidence", reals=True, checked=True):
+class SumRankingEvidence(SumQuestion, kind="shrunk.evidence", reals=True, checked=True, in_groups=True):
     """Ask how well each candidate ranks the site's held-out rows, masked."""
 
     answer_reveals: ClassVar[str] = (
         "masked; with all others: the mean AUC of each candidate on held-out rows, rows and rarer rows, mean "
         "intercepts; of more than two classes for each"
-    )
+    ) + BY_GROUP
     last: SumResult
     """The last sum of terms, from which the joint models follow."""
     agreed: Key
@@ -91,7 +91,7 @@ class ShrunkMemory(SecureMemory, kw_only=True):
     model: Array | None = None
     """((1 + columns)·outcomes,): intercepts and weights of the site's own model."""
     joint: Array | None = None
-    """The same shape: those of the joint model, where it is tested beside the site's own."""
+    """The same shape: those of the joint model, which is judged and tested beside the site's own."""
 
 
 class ShrunkSite(SummingSite[ShrunkMemory]):
@@ -118,6 +118,11 @@ class ShrunkSite(SummingSite[ShrunkMemory]):
     def _classes(self) -> int:
         return len(self.memory.agreement.classes)
 
+    @property
+    def _first_step(self) -> int:
+        """The number of the first sum of terms."""
+        return self.sums.steps().index(SumTerms.kind)
+
     def _descent(self, last: SumResult | None) -> Descent:
         """Take the sum that came before, once, if it is the one that the sites added up; return what follows."""
         memory = self.memory
@@ -130,7 +135,7 @@ class ShrunkSite(SummingSite[ShrunkMemory]):
             last is None and not state.taken
         ):  # asked the same again, or for the first time
             return state
-        if last is None or last.round != self.joining.memory.sums.index(SumTerms.kind) + state.taken:
+        if last is None or self.sums.step_of(last.round) != self._first_step + state.taken:
             raise ProtocolError("the sum that came is not the one that was taken last")
         self.sums.check_result(last, SumTerms)
         if last.total.shape != (terms_length(stack, columns),):
@@ -152,7 +157,7 @@ class ShrunkSite(SummingSite[ShrunkMemory]):
         self.check_size(terms_length(self.settings.stack(self._classes), self.data.X.shape[1]))
         _, X, told, fold = self._table()
         state = self._descent(ask.last)
-        if state.taken != ask.ticket.round - self.joining.memory.sums.index(SumTerms.kind):
+        if state.taken != self.sums.step_of(ask.ticket.round) - self._first_step:
             raise ProtocolError("the sum that came is not the one that was taken last")
         found = site_terms(X, told, fold, state.at.numpy())
         return self.contribute(ask, found.flat())
@@ -187,9 +192,8 @@ class ShrunkSite(SummingSite[ShrunkMemory]):
         everybody = RankingEvidence.read_all(ask.evidence.reals(SumRankingEvidence), *size)
         w, b = own_model(method, X, told, joint, own, everybody, memory.score_spread.numpy())
         memory.model = Array.of(np.concatenate([b, w.ravel()]))  # the layout of a logistic learner
-        if self.settings.holdout is not None:
-            w, b, _ = joint_model(method, joint, everybody)
-            memory.joint = Array.of(np.concatenate([b, w.ravel()]))
+        w, b, _ = joint_model(method, joint, everybody)
+        memory.joint = Array.of(np.concatenate([b, w.ravel()]))
         return Finished()
 
     def result(self) -> dict[str, Any]:

@@ -149,7 +149,7 @@ class SumUnitRows(SumQuestion, kind="xclp.mean", checked=True):
     were told otherwise refuse, so that no sum mixes features of different models."""
 
 
-class CountCells(SumQuestion, kind="xclp.cell-counts", checked=True):
+class CountCells(SumQuestion, kind="xclp.cell-counts", checked=True, decides_floors=True):
     """Ask, masked, how many of a site's rows are in each cell, and whether there are any."""
 
     answer_reveals: ClassVar[str] = (

@@ -40,6 +40,7 @@ class XCLP(XclpSettings, Method):
     name: ClassVar[str] = "xclp"
     site: ClassVar[type[Site[Any]]] = XclpSite
     model_type: ClassVar[type[Model]] = XclpModel
+    column_floors: ClassVar[bool] = True
 
     @classmethod
     def published(cls, **changes: Any) -> XCLP:
@@ -51,6 +52,11 @@ class XCLP(XclpSettings, Method):
         """Comparing all pairs of many rows takes long: many go through anchors."""
         rows = sum(map(len, sites))
         return {"graph": "anchors", "n_anchors": min(300, rows // 10)} if rows > MANY_ROWS else {}
+
+    @property
+    def pairs_meet(self) -> bool:
+        """Whether every two sites write to each other: where rows are compared in pairs."""
+        return self.graph == "pairs"
 
     def check_limits(self, sites: Sequence[SiteData], policy: Policy) -> None:
         """Refuse groups that would be too small."""

@@ -16,9 +16,11 @@ from fedgeom.federation.coordinator import Answers, Coordinator
 from fedgeom.federation.policy import hash_terms
 from fedgeom.protocols.join.messages import (
     DRAWS,
+    Ciphertexts,
     DrawRing,
     Hello,
     Letters,
+    Meet,
     PublicKeys,
     RingNumber,
     Share,
@@ -89,7 +91,9 @@ def invite(
     numbers, number = _draw_ring(shown, sites, min_sites, always=draw)
     seed = cohort_seed(sites.run, shown, numbers, number)
     peers = neighbours(shown, seed, smallest_sum(len(shown)) if smallest_sum else None)
-    sent = sites.ask(Share(cohort=dict(shown), numbers=numbers, draw=number), of=shown, expect=Letters)
+    met = sites.ask(Meet(cohort=dict(shown), numbers=numbers, draw=number), of=shown, expect=Ciphertexts)
+    met.need(min_sites, "with secrets for the others")
+    sent = sites.ask(_ciphertexts_for(met), expect=Letters)
     parts = SumParts(rounds, sum_sites(tuple(sorted(shown)), sites.seed) if sum_sites else None)
     _leave_out_unlocked(sent, sites, peers, parts)
     _leave_out_unrecoverable(sent, sites, peers)
@@ -104,9 +108,19 @@ def invite(
     return Joined(sites, dict(shown), peers, mail, needed, seed, locked)
 
 
+def _ciphertexts_for(met: Answers[Ciphertexts]) -> dict[str, Share]:
+    """Return for each site that is there the question that brings it the others' ciphertexts."""
+    post: dict[str, dict[str, bytes]] = {name: {} for name in met}
+    for sender, answer in met.items():
+        for recipient, ciphertext in answer.ciphertexts.items():
+            if recipient in post:
+                post[recipient][sender] = ciphertext
+    return {name: Share(ciphertexts=came) for name, came in post.items()}
+
+
 def _meet(sites: Coordinator, shown: Answers[PublicKeys]) -> Joined:
     """Tell the sites of a plain run who is there: they have no keys to exchange, and nothing to hide among others."""
-    sites.ask(Share(cohort=dict(shown)), of=shown, expect=Letters)
+    sites.ask(Meet(cohort=dict(shown)), of=shown, expect=Ciphertexts)
     keys = {name: msgspec.structs.replace(one, min_cohort=1) for name, one in shown.items()}
     return Joined(
         sites,

@@ -8,9 +8,9 @@ from typing import Annotated, ClassVar
 import msgspec
 
 from fedgeom.crypto import shamir
-from fedgeom.crypto.keys import fingerprint
+from fedgeom.crypto.keys import CIPHERTEXT_BYTES, ED25519_BYTES, KEM_PUBLIC_BYTES, SIGNATURE_BYTES, fingerprint
 from fedgeom.crypto.neighbours import COMPLETE_UP_TO, ring_order
-from fedgeom.federation.messages import Key, Message, Name, Names, Question, Signature
+from fedgeom.federation.messages import Key, Message, Name, Names, Question
 from fedgeom.federation.policy import Invitation, JobTerms, job_terms
 from fedgeom.federation.settings import is_finite
 from fedgeom.memo import memoize, memoize_last
@@ -27,6 +27,12 @@ Table = dict[Name, Scalar | Several | Lists]
 Term = Scalar | Table | Annotated[tuple[Scalar | Table, ...], msgspec.Meta(max_length=10_000)]
 """A setting: a number, a text, nothing, a choice, or several of these (class names, a shape, feature maps)."""
 Terms = Annotated[dict[Name, Term], msgspec.Meta(max_length=100)]
+
+KemKey = Annotated[bytes, msgspec.Meta(min_length=KEM_PUBLIC_BYTES, max_length=KEM_PUBLIC_BYTES)]
+Ciphertext = Annotated[bytes, msgspec.Meta(min_length=CIPHERTEXT_BYTES, max_length=CIPHERTEXT_BYTES)]
+
+IdentitySignature = Annotated[bytes, msgspec.Meta(min_length=ED25519_BYTES, max_length=SIGNATURE_BYTES)]
+"""By Ed25519 and ML-DSA-65, or by an identity from before by Ed25519 alone."""
 
 Floor = Annotated[int, msgspec.Meta(ge=1, lt=2**62)]
 
@@ -46,6 +52,9 @@ class PublicKeys(Message, kind="join.keys", harmless=True):
         "sums and of rare classes"
     )
     letters: Key
+    """For Diffie–Hellman (X25519)."""
+    kem: KemKey
+    """For encapsulated secrets (ML-KEM-768); with both kinds two sites agree on the keys of letters and masks."""
     masks: Annotated[tuple[Key, ...], msgspec.Meta(max_length=MOST_ROUNDS)]
     """Hashes of the secrets by which the site locks its pairs' keys of each sum (`fedgeom.crypto.masks`)."""
     seals: Annotated[tuple[Key, ...], msgspec.Meta(max_length=MOST_ROUNDS)]
@@ -61,13 +70,21 @@ class PublicKeys(Message, kind="join.keys", harmless=True):
     """The site's policy: the others help with no sum with this site in it over fewer sites."""
     min_difference: Annotated[int, msgspec.Meta(ge=0)]
     """The site's policy: the others help with no two sums that differ by fewer sites, this one among them."""
-    signature: Signature
+    signature: IdentitySignature
 
     def statement(self, run: bytes, name: str, terms: bytes) -> tuple[bytes, ...]:
         """Return what the signature covers: the keys, and (as a hash) the terms on which the site joins."""
         policy = self.min_cohort, self.min_difference, *self.floors
         counts = " ".join(map(str, (len(self.masks), len(self.seals), self.columns, *policy)))
-        own = (counts.encode(), self.columns_hash, self.letters, self.ring_commit, *self.masks, *self.seals)
+        own = (
+            counts.encode(),
+            self.columns_hash,
+            self.letters,
+            self.kem,
+            self.ring_commit,
+            *self.masks,
+            *self.seals,
+        )
         return (run, name.encode(), terms, *own)
 
 
@@ -122,7 +139,22 @@ class Letters(Message, kind="join.letters", harmless=True):
 
 
 class Share(Question, kind="join.share", answer=Letters):
-    """Show a site everybody's keys and ask for its letters to the others."""
+    """Bring a site the others' ciphertexts and ask for its letters to them."""
+
+    ciphertexts: dict[Name, Ciphertext]
+    """By sender; those of sites that were lost since the cohort was told are missing."""
+
+
+class Ciphertexts(Message, kind="join.ciphertexts", harmless=True):
+    """Secrets for other sites, encapsulated for their keys."""
+
+    reveals: ClassVar[str] = "nothing: random secrets, encapsulated for other sites"
+    ciphertexts: dict[Name, Ciphertext]
+    """By recipient."""
+
+
+class Meet(Question, kind="join.meet", answer=Ciphertexts):
+    """Show a site everybody's keys and ask for secrets encapsulated for those it writes to."""
 
     cohort: dict[Name, PublicKeys]
     numbers: dict[Name, Key] = {}
@@ -196,3 +228,13 @@ def seed_contributors(order: Sequence[str]) -> Sequence[str]:
     can take the secret away.
     """
     return order if len(order) <= COMPLETE_UP_TO else order[:HERALDS]
+
+
+def correspondents(me: str, peers: Iterable[str], order: Sequence[str], *, everybody: bool) -> tuple[str, ...]:
+    """Return those with whom a site exchanges letters: its peers and the heralds, or all where it is a herald.
+
+    ``order`` is that of the ring; ``everybody``: the method compares all pairs of sites.
+    """
+    heralds = seed_contributors(order)
+    others = order if everybody or me in heralds else {*peers, *heralds}
+    return tuple(sorted(set(others) - {me}))

@@ -12,13 +12,19 @@ import msgspec
 
 from fedgeom.crypto import shamir
 from fedgeom.crypto.keys import (
+    KEM_PUBLIC_BYTES,
     KEY_BYTES,
     agreement,
+    decapsulate,
     derive,
     derive_for,
+    encapsulate,
     exchange_public,
     fingerprint,
+    hybrid,
+    kem_public,
     new_exchange_secret,
+    new_kem_secret,
     seal,
     unseal,
     verify,
@@ -34,9 +40,11 @@ from fedgeom.federation.site import Part, answers
 from fedgeom.memo import memoize, memoize_last
 from fedgeom.protocols.join.messages import (
     DRAWS,
+    Ciphertexts,
     DrawRing,
     Hello,
     Letters,
+    Meet,
     PublicKeys,
     RingNumber,
     SealedShares,
@@ -44,6 +52,7 @@ from fedgeom.protocols.join.messages import (
     Term,
     class_floors,
     cohort_seed,
+    correspondents,
     follow_chain,
     hash_columns,
     hidden_order,
@@ -260,6 +269,7 @@ class JoinMemory(msgspec.Struct, kw_only=True):
     """What a site remembers of its keys, its peers and the terms."""
 
     letter_secret: bytes = b""
+    kem_secret: bytes = b""
     mask_secrets: tuple[bytes, ...] = ()
     """For each sum the secret by which the site locks its pairs' keys, and which it shares."""
     pair_keys: tuple[bytes, ...] = ()
@@ -268,6 +278,9 @@ class JoinMemory(msgspec.Struct, kw_only=True):
     herald_secret: bytes = b""
     private: bytes = b""
     """The seed of randomness that is never shared, not even in shares."""
+    signed: bytes = b""
+    """A hash of what the site signed with its keys."""
+    signature: bytes = b""
     own_keys: bytes = b""
     """A hash of the public keys that the site showed."""
     terms_hash: bytes = b""
@@ -285,7 +298,15 @@ class JoinMemory(msgspec.Struct, kw_only=True):
     peers: tuple[str, ...] = ()
     cohort_seed: bytes = b""
     """A hash of the cohort, from which the neighbourhoods follow."""
+    ciphertexts: bytes = b""
+    """The secrets that were encapsulated for the others, as they were sent: asked again, the site sends the same."""
+    encapsulated: bytes = b""
+    """These secrets, by name, encoded, until the letters are read and nobody joins any more."""
+    agreed_bytes: bytes = b""
+    """What the site and each of those it writes to have agreed on (`fedgeom.crypto.keys.hybrid`), by name, encoded."""
     own_letter: SealedShares | None = None
+    unsent: dict[str, SealedShares] = {}
+    """Letters to those whose ciphertexts have not come yet."""
     letters: bytes = b""
     """What was sent to the others: asked again, the site sends the very same."""
     shares: tuple[bytes, ...] = ()
@@ -298,6 +319,11 @@ class JoinMemory(msgspec.Struct, kw_only=True):
     def participants(self) -> tuple[str, ...]:
         """Everyone who may take part."""
         return read_names(self.participants_bytes)
+
+    @property
+    def agreed(self) -> Mapping[str, bytes]:
+        """What the site has agreed on with others, by name."""
+        return msgspec.msgpack.decode(self.agreed_bytes, type=dict[str, bytes]) if self.agreed_bytes else {}
 
     @property
     def order(self) -> tuple[str, ...]:
@@ -353,10 +379,17 @@ def make_pair_keys(
 ) -> tuple[bytes, ...]:
     """Remember the keys of a site's pairs for the sums that it may be in, and return them locked; none for the others.
 
-    ``agreed`` is what the site has agreed on with each of its peers. The keys are those of this run, cohort and pair.
+    ``agreed`` is what the site has agreed on with its peers. The keys are those of this run, cohort and pair. Peers
+    that were lost before have agreed on nothing: random keys stand in their places, and no sum has them in it
+    (`JoinPart.open_letters`).
     """
-    names = {peer: sorted((me.encode(), peer.encode())) for peer in memory.peers}
-    roots = [derive(agreed[peer], b"masks", run, memory.cohort_seed, *both) for peer, both in names.items()]
+
+    def root(peer: str) -> bytes:
+        if peer not in agreed:
+            return secrets.token_bytes(KEY_BYTES)
+        return derive(agreed[peer], b"masks", run, memory.cohort_seed, *sorted((me.encode(), peer.encode())))
+
+    roots = [root(peer) for peer in memory.peers]
     mine = set(sums)
     made = keys_by_sum(roots, len(memory.mask_secrets))
     memory.pair_keys = tuple(keys if at in mine else b"" for at, keys in enumerate(made))
@@ -443,6 +476,7 @@ class JoinPart(Part[JoinMemory]):
         """Make this run's secrets, with those of so many sums."""
         memory = self.memory
         memory.letter_secret = new_exchange_secret()
+        memory.kem_secret = new_kem_secret()
         memory.mask_secrets = tuple(secrets.token_bytes(32) for _ in range(rounds))
         memory.self_seeds = tuple(secrets.token_bytes(32) for _ in range(rounds))
         memory.herald_secret = secrets.token_bytes(32)
@@ -461,6 +495,7 @@ class JoinPart(Part[JoinMemory]):
         columns, columns_hash = self._columns()
         unsigned = PublicKeys(
             letters=exchange_public(memory.letter_secret),
+            kem=kem_public(memory.kem_secret),
             masks=tuple(lock_seal(secret) for secret in memory.mask_secrets),
             seals=tuple(seal_of(seed) for seed in memory.self_seeds),
             columns=columns,
@@ -472,37 +507,76 @@ class JoinPart(Part[JoinMemory]):
             signature=bytes(64),
         )
         statement = unsigned.statement(site.run, site.name, memory.terms_hash)
-        return msgspec.structs.replace(unsigned, signature=site.identity.key.sign("keys", *statement))
+        signed = fingerprint(*statement)
+        if memory.signed != signed:  # ML-DSA signs otherwise each time; asked again, the site shows the very same
+            memory.signed = signed
+            memory.signature = site.identity.key.sign("keys", *statement)
+        return msgspec.structs.replace(unsigned, signature=memory.signature)
+
+    @answers(Meet)
+    def meet(self, ask: Meet) -> Ciphertexts:
+        """Check the announced cohort and encapsulate a secret for each site that this one writes to."""
+        memory = self.memory
+        me = self.site.name
+        seed = cohort_seed(self.site.run, ask.cohort, ask.numbers, ask.draw)
+        if memory.cohort and memory.cohort_seed != seed:
+            raise ProtocolError("another cohort was announced before; one run has one cohort")
+        if memory.ciphertexts:
+            return decode(memory.ciphertexts, Ciphertexts)
+        self.check_cohort(ask.cohort)
+        self.site.ring.check(ask.cohort, ask.numbers, ask.draw)  # type: ignore[attr-defined]
+        numbers = holder_numbers(ask.cohort, seed)
+        peers = neighbours(numbers, seed, self.settings.smallest_sum(len(numbers)))[me]
+        made = {
+            name: encapsulate(ask.cohort[name].kem, owner=name)
+            for name in correspondents(me, peers, tuple(numbers), everybody=self.settings.pairs_meet)
+        }
+        answer = Ciphertexts(ciphertexts={name: one.ciphertext for name, one in made.items()})
+        memory.cohort_bytes = memoryview(pack_cohort(ask.cohort))
+        memory.cohort_seed = seed
+        memory.peers = peers
+        memory.encapsulated = msgspec.msgpack.encode({name: one.secret for name, one in made.items()})
+        memory.ciphertexts = encode(answer)
+        self.site.ring.memory.cohort = {}  # type: ignore[attr-defined]  # the ring is settled: it is not drawn again
+        return answer
 
     @answers(Share)
     def share_secrets(self, ask: Share) -> Letters:
-        """Check the announced cohort and send each peer its shares."""
+        """Agree with all those whose ciphertexts came, and send each its letter.
+
+        Asked again, the site sends the very same, and besides the letters to those whose ciphertexts came late.
+        """
         memory = self.memory
         me = self.site.name
-        run = self.site.run
-        seed = cohort_seed(run, ask.cohort, ask.numbers, ask.draw)
-        if memory.cohort and memory.cohort_seed != seed:
-            raise ProtocolError("another cohort was announced before; one run has one cohort")
-        if memory.letters:  # new shares would not fit those that the others hold already
+        if not memory.ciphertexts:
+            raise ProtocolError("ciphertexts came before the cohort was announced")
+        before = memory.agreed
+        late = {name: one for name, one in ask.ciphertexts.items() if name not in before}
+        if memory.letters and (memory.secret or not late):
             return decode(memory.letters, Letters)
-        self.check_cohort(ask.cohort)
-        self.site.ring.check(ask.cohort, ask.numbers, ask.draw)  # type: ignore[attr-defined]
-        memory.cohort_bytes = memoryview(pack_cohort(ask.cohort))
-        memory.cohort_seed = seed
-        numbers = holder_numbers(ask.cohort, seed)
-        heralds = seed_contributors(list(numbers))
-        memory.peers = neighbours(numbers, seed, self.settings.smallest_sum(len(numbers)))[me]
-        needed = self.holders_needed()
+        agreed = {**before, **self._agree(late)}
         sums = self.parts.of(me)
-        letters = write_letters(memory, me, numbers, needed, sums, herald=me in heralds)
-        memory.own_letter = letters.pop(me)
-        agreed = self._agree(letters)  # once for the letter and for all sums
-        sealed = {name: self._seal(agreed[name], name, letter) for name, letter in letters.items()}
-        locked = make_pair_keys(memory, me, run, agreed, sums)
-        answer = Letters(letters=sealed, needed=needed, locked=locked)
+        needed = self.holders_needed()
+        sent: dict[str, bytes] = {}
+        if memory.letters:  # new shares would not fit those that the others hold already
+            sent = decode(memory.letters, Letters).letters
+        else:
+            numbers = holder_numbers(memory.cohort, memory.cohort_seed)
+            herald = me in seed_contributors(list(numbers))
+            memory.unsent = write_letters(memory, me, numbers, needed, sums, herald=herald)
+            memory.own_letter = memory.unsent.pop(me)
+        for name in [name for name in memory.unsent if name in agreed]:
+            sent[name] = self._seal(agreed[name], name, memory.unsent.pop(name))
+        locked = make_pair_keys(memory, me, self.site.run, agreed, sums)
+        answer = Letters(letters=sent, needed=needed, locked=locked)
         memory.letters = encode(answer)
-        self.site.ring.memory.cohort = {}  # type: ignore[attr-defined]  # the ring is settled: it is not drawn again
+        memory.agreed_bytes = msgspec.msgpack.encode(agreed)
         return answer
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the site has joined: it knows the cohort, and shares keys with it."""
+        return bool(self.memory.letters)
 
     @property
     def parts(self) -> SumParts:
@@ -554,11 +628,39 @@ class JoinPart(Part[JoinMemory]):
         for name in odd[:1]:
             raise ProtocolError(f"{name!r} was announced with keys for another number of sums than ours")
 
-    def _agree(self, others: Iterable[str]) -> dict[str, bytes]:
-        """Return what this site and each of some others agree on."""
-        secret = self.memory.letter_secret
-        cohort = self.memory.cohort
-        return {other: agreement(secret, cohort[other].letters) for other in others}
+    def _agree(self, ciphertexts: Mapping[str, bytes]) -> dict[str, bytes]:
+        """Return what this site and each of those whose ciphertexts came agree on."""
+        memory = self.memory
+        cohort = memory.cohort
+        me = self.site.name
+        mine = decode(memory.ciphertexts, Ciphertexts).ciphertexts
+        encapsulated = msgspec.msgpack.decode(memory.encapsulated, type=dict[str, bytes])
+        strangers = sorted(set(ciphertexts) - set(mine))
+        if strangers:
+            raise ProtocolError(
+                f"ciphertexts came from {', '.join(strangers[:8])}, with whom this site has no letters"
+            )
+        found = {}
+        for other, ciphertext in ciphertexts.items():
+            opened = decapsulate(memory.kem_secret, cohort[me].kem, ciphertext, sender=other)
+            ends = {
+                me: (encapsulated[other], cohort[me].letters, cohort[me].kem, mine[other]),
+                other: (opened, cohort[other].letters, cohort[other].kem, ciphertext),
+            }
+            first, second = sorted(ends)
+            shown = (self.site.run, first.encode(), *ends[first][1:], second.encode(), *ends[second][1:])
+            dh = agreement(memory.letter_secret, cohort[other].letters, owner=other)
+            found[other] = hybrid(dh, ends[first][0], ends[second][0], *shown)
+        return found
+
+    def agreed_with(self, other: str) -> bytes:
+        """Return what this site and another have agreed on, or raise `ProtocolError`."""
+        agreed = self.memory.agreed
+        if other not in agreed:
+            raise ProtocolError(
+                f"no ciphertext came from {other!r} when the letters were written: no key is shared"
+            )
+        return agreed[other]
 
     def _key(self, agreed: bytes, sender: str, recipient: str) -> tuple[bytes, bytes]:
         """Return the key of a letter between this site and another, and what the letter is bound to."""
@@ -599,7 +701,12 @@ class JoinPart(Part[JoinMemory]):
             raise ProtocolError("the announced members are not a part of the cohort with this site in it")
         senders = sorted(set(letters) & set(members) - {me})
         parts = self.parts
-        agreed = self._agree(senders)
+        agreed = memory.agreed
+        unknown = sorted((set(senders) | set(memory.peers) & set(members)) - set(agreed))
+        if unknown:
+            raise ProtocolError(
+                f"no ciphertext came from {', '.join(unknown[:8])} when the letters were written: no key is shared"
+            )
         opened = {
             sender: self._unseal(agreed[sender], sender, letters[sender], len(parts.of(sender)))
             for sender in senders
@@ -615,6 +722,8 @@ class JoinPart(Part[JoinMemory]):
         memory.keep_shares({name: opened[name] for name in (*memory.peers, me) if name in opened}, self.parts)
         memory.secret = said[0]
         memory.own_letter = None
+        memory.unsent = {}
+        memory.encapsulated = b""
         memory.order_bytes = pack_names(hidden_order(memory.secret, members))
 
     @property
@@ -659,6 +768,7 @@ class OpenJoining(JoinPart):
         blank = bytes(KEY_BYTES)
         return PublicKeys(
             letters=blank,
+            kem=bytes(KEM_PUBLIC_BYTES),
             masks=(),
             seals=(),
             columns=columns,
@@ -669,7 +779,7 @@ class OpenJoining(JoinPart):
             signature=bytes(64),
         )
 
-    def share_secrets(self, ask: Share) -> Letters:
+    def meet(self, ask: Meet) -> Ciphertexts:
         """Take note of who is there; the common secret is no secret."""
         memory = self.memory
         run = self.site.run
@@ -677,7 +787,12 @@ class OpenJoining(JoinPart):
         memory.cohort_seed = cohort_seed(run, ask.cohort)
         memory.secret = fingerprint(b"plain", run)
         memory.order_bytes = pack_names(hidden_order(memory.secret, tuple(sorted(ask.cohort))))
-        return Letters(letters={}, needed=1, locked=())
+        return Ciphertexts(ciphertexts={})
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the site has joined: it knows the cohort."""
+        return bool(self.memory.cohort)
 
     def open_letters(self, members: tuple[str, ...], letters: Mapping[str, bytes]) -> None:
         """There are none: everybody is in the order since the cohort was told."""

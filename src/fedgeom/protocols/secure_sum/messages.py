@@ -68,6 +68,10 @@ class MaskedVector(Message, kind="sum.masked", harmless=True):
     """Of the site's identity, for the very sum that it masked for (`masking_statement`)."""
 
 
+BY_GROUP = "; where the terms draw groups (aggregation), of each group apart"
+"""What is to be said of a sum that groups take apart (`SumQuestion.in_groups`)."""
+
+
 class SumQuestion(Question, kind="sum.question", answer=MaskedVector):
     """The base of all questions whose answers are summed; the cohort makes out the ticket.
 
@@ -85,17 +89,38 @@ class SumQuestion(Question, kind="sum.question", answer=MaskedVector):
     in_groups: ClassVar[bool] = False
     """Whether it is summed in each of the groups that the terms draw, apart (`fedgeom.protocols.secure_sum.rules`);
     where the terms draw none, over all sites."""
+    words_per_number: ClassVar[int] = 1
+    """How many words of the ring a number takes (`fedgeom.protocols.fixed_point.numbers_of`)."""
     row_sum: ClassVar[bool] = False
     """Whether each site learns its own rows of the sum, and nobody more (`fedgeom.protocols.row_sums`)."""
     decides_floors: ClassVar[bool] = False
     """Whether it only counts sites and rows, to find what too few of them have to be summed: such counts may be
     small, since nothing else is summed of what they find too rare."""
+    rounded: ClassVar[bool] = False
+    """Whether, where policies have floors, sites add counts of groups of rows or in multiples of ``min_rows``, so that
+    no row counts by itself."""
+    over_rows: ClassVar[bool] = True
+    """Whether each number is a sum over rows, so that it must not rest on few of them. Parameters that a site trains
+    are none: each depends on all rows at once."""
     ticket: Ticket = Ticket()
 
     @property
     def weights(self) -> Mapping[str, float]:
         """What each participant's numbers are multiplied by; empty where the question has no weights."""
         return {}
+
+
+class GroupPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The sum over one drawn group, as a part of a `SumResult`."""
+
+    group: Annotated[int, msgspec.Meta(ge=0)]
+    round: Annotated[int, msgspec.Meta(ge=0)]
+    asked: Names
+    """The sites of the group that were asked."""
+    sites: Names
+    """Those whose vectors it contains."""
+    total: Array
+    tag: Array
 
 
 class SumResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -110,7 +135,9 @@ class SumResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     total: Array
     """(length,), u8: elements of Z_2^64, which stand for signed numbers."""
     tag: Array
-    """(3,), u8"""
+    """(3,), u8; zeros where there are groups: their sums have tags."""
+    groups: Annotated[tuple[GroupPart, ...], msgspec.Meta(max_length=500)] = ()
+    """The sums over groups that the total was put together from, where the terms draw groups."""
 
     def counts(self) -> Ints:
         """Return the sum of whole numbers."""
@@ -144,8 +171,13 @@ def hash_content(question: SumQuestion, *, came: bool = False) -> bytes:
 
 def hash_question(question: SumQuestion, content: bytes = b"") -> bytes:
     """Hash a question and its ticket, apart from the mail in it; ``content`` is `hash_content` where that is known."""
-    blank = msgspec.structs.replace(question.ticket, question_hash=bytes(32), letters={})
-    return fingerprint(b"about", msgspec.msgpack.encode(blank), content or hash_content(question))
+    return hash_ticket(question.ticket, content or hash_content(question))
+
+
+def hash_ticket(ticket: Ticket, content: bytes) -> bytes:
+    """Hash a ticket, apart from the mail in it, and what is asked for with it."""
+    blank = msgspec.structs.replace(ticket, question_hash=bytes(32), letters={})
+    return fingerprint(b"about", msgspec.msgpack.encode(blank), content)
 
 
 @memoize_last  # the very same question comes to many sites of a process

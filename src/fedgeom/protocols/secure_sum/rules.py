@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -18,11 +18,18 @@ from fedgeom.crypto.neighbours import COMPLETE_UP_TO, ring_order, smallest_part
 from fedgeom.crypto.tags import WORDS, is_sum
 from fedgeom.errors import FedgeomError, InputError, ProtocolError
 from fedgeom.federation.messages import Names
-from fedgeom.federation.plan import Shape
+from fedgeom.federation.plan import Plan, Shape, Steps, Sum, words
 from fedgeom.memo import memoize
-from fedgeom.protocols.fixed_point import RING, to_fixed
+from fedgeom.protocols.fixed_point import RING, numbers_of, to_fixed
 from fedgeom.protocols.join.site import NO_NAMES, JoinPart, in_order, name_set, read_names, strictest_policy
-from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult, Ticket, hash_question, tag_key
+from fedgeom.protocols.secure_sum.messages import (
+    GroupPart,
+    SumQuestion,
+    SumResult,
+    Ticket,
+    hash_question,
+    tag_key,
+)
 
 MIXED = 0.8
 """A weighted sum must mix at least this share of as many sites as the policy asks for."""
@@ -136,18 +143,18 @@ class CohortRules:
                 raise ProtocolError(
                     f"of the living sites {part} share masks with each other only; the policy asks for {least}"
                 )
-        signed = self.memory.signed.get(page.content[:16])
+        signed = self.memory.signed.get(_asked_of(page, group))
         if signed is not None and signed != self.bits(alive):
             raise ProtocolError(
                 "a sum of the same was signed with other living sites; the difference would show who is missing"
             )
         self.check_difference(alive, group)
 
-    def remember(self, page: SumRound, alive: Collection[str]) -> None:
+    def remember(self, page: SumRound, alive: Collection[str], group: Collection[str] = ()) -> None:
         """Take note of a list of the living that is signed."""
         living = self.bits(alive)
         memory = self.memory
-        memory.signed[page.content[:16]] = living
+        memory.signed[_asked_of(page, group)] = living
         if living not in memory.summed:
             memory.summed = (*memory.summed, living)
         if page.everybody:
@@ -233,6 +240,11 @@ class CohortRules:
         members = sorted(self.joining.memory.order)
         marked = np.unpackbits(np.frombuffer(bits, np.uint8), count=len(members))
         return [name for name, mark in zip(members, marked.tolist(), strict=True) if mark]
+
+
+def _asked_of(page: SumRound, group: Collection[str]) -> bytes:
+    """Return a name for what was asked, which each drawn group is asked apart."""
+    return fingerprint(page.content, hash_names(tuple(sorted(group))))[:16] if group else page.content[:16]
 
 
 log = logging.getLogger(__name__)
@@ -401,6 +413,21 @@ def draw_of(settings: Any) -> GroupDraw | None:
     return found
 
 
+def first_rounds(site: type[Any], settings: Any, planned: Sequence[str]) -> list[int]:
+    """Return the number of the first of each step's sums: one that groups take apart is as many sums as groups.
+
+    ``planned`` are the kinds of all sums, in order; ``site`` the method's site class.
+    """
+    draw = draw_of(settings)
+    known = site.understands()
+    found = []
+    at = 0
+    while at < len(planned):
+        found.append(at)
+        at += draw.count if draw is not None and known[planned[at]].in_groups else 1
+    return found
+
+
 def drawn_groups(site: Any) -> Groups:
     """Return the groups of a run as a site draws them; none where its terms have none."""
     joined = site.joining.memory
@@ -431,32 +458,129 @@ def check_group_sums(site: Any, sums: Sequence[GroupSum], ask: type[SumQuestion]
     ``fields`` are those of the question. Those that are missing were dropped: the coordinator can leave sites out, but
     show no other sum.
     """
+
+    def hashed(ticket: Ticket, group: int) -> bytes:
+        return hash_question(ask(ticket=ticket, group=group, **fields))  # type: ignore[call-arg]
+
+    parts = [
+        GroupPart(
+            group=one.group,
+            round=one.result.round,
+            asked=one.asked,
+            sites=one.result.sites,
+            total=one.result.total,
+            tag=one.result.tag,
+        )
+        for one in sums
+    ]
+    check_parts(site, parts, ask, hashed)
+
+
+def check_parts(
+    site: Any, parts: Sequence[GroupPart], ask: type[SumQuestion], hashed: Callable[[Ticket, int], bytes]
+) -> None:
+    """Refuse sums that are not what the sites of the groups have added up; ``hashed``: a question's hash, by ticket."""
     if not site.masked:  # a plain run's sums have no tags
         return
     joined = site.joining.memory
     groups = drawn_groups(site)
-    numbers = [one.group for one in sums]
+    numbers = [one.group for one in parts]
     if numbers != sorted(set(numbers)) or len(numbers) < LEAST_GROUPS or numbers[-1] >= len(groups):
         raise ProtocolError(
             f"sums of at least {LEAST_GROUPS} different groups of {len(groups)} are wanted, in order"
         )
-    for one in sums:
-        result = one.result
+    for one in parts:
         asked = set(one.asked)
         if list(one.asked) != sorted(asked) or not asked <= set(groups[one.group]):
             raise ProtocolError("the sum that came is not one of a group that was drawn")
-        if list(result.sites) != sorted(set(result.sites) & asked):
+        if list(one.sites) != sorted(set(one.sites) & asked):
             raise ProtocolError("the sum that came is not one of the sites that were asked for it")
-        site.joining.check_many_enough(result.sites)
-        if result.round >= len(joined.sums) or joined.sums[result.round] != ask.kind:
-            raise ProtocolError(f"round {result.round} of this run is not for {ask.kind!r}")
-        if result.total.dtype != "u8" or len(result.total.shape) != 1:
+        site.joining.check_many_enough(one.sites)
+        if one.round >= len(joined.sums) or joined.sums[one.round] != ask.kind:
+            raise ProtocolError(f"round {one.round} of this run is not for {ask.kind!r}")
+        if one.total.dtype != "u8" or len(one.total.shape) != 1:
             raise ProtocolError("the sum that came is no list of ring elements")
-        if (result.tag.dtype, result.tag.shape) != ("u8", (WORDS,)):
+        if (one.tag.dtype, one.tag.shape) != ("u8", (WORDS,)):
             raise ProtocolError("the sum that came has no tag")
         members = tuple(sorted(joined.order))
-        ticket = Ticket(round=result.round, modulus=str(RING.modulus), members=members, participants=one.asked)
-        key = tag_key(joined.secret, result.round, hash_question(ask(ticket=ticket, group=one.group, **fields)))  # type: ignore[call-arg]
-        if not is_sum(key, result.sites, result.total.view().view(np.int64), result.tag.numpy().tolist()):
+        ticket = Ticket(round=one.round, modulus=str(RING.modulus), members=members, participants=one.asked)
+        key = tag_key(joined.secret, one.round, hashed(ticket, one.group))
+        if not is_sum(key, one.sites, one.total.view().view(np.int64), one.tag.numpy().tolist()):
             raise ProtocolError("the sum that came is not the one that the group added up: its tag does not fit")
-        check_sum(ask, result.total.view(), len(result.sites), bound_of(site.settings))
+        check_sum(ask, one.total.view(), len(one.sites), bound_of(site.settings))
+
+
+POWER = 8
+"""Of the mean over numbers that says how far a group is from the others: one wild number among thousands counts."""
+
+
+def agreed_total(ask: type[SumQuestion], totals: Sequence[Words], sites: Sequence[int]) -> Words:
+    """Return what most groups' sums say that all groups together add up to: the larger half that lies nearest together.
+
+    The sums of the groups that are farthest from the others, up to (G - 1)/2 of G, are replaced by those nearest to
+    the middle. So every number is a sum over groups that are there, in whole numbers, the same on any machine, and what
+    follows from it, such as a matrix without negative eigenvalues, follows as from any sum.
+
+    Counts that decide what is too rare are not put together: all groups' stand one behind the other, since what is
+    summed in each group must have enough rows in each.
+
+    totals: of each group (words,), u8; sites: how many sites each is over.
+    """
+    if ask.decides_floors:
+        return np.concatenate(totals)
+    order = _from_the_middle(ask, totals, sites)
+    kept = order[: len(order) - (len(order) - 1) // 2]
+    chosen = [*kept, *kept[: len(order) - len(kept)]]
+    found = totals[chosen[0]].copy()
+    for at in chosen[1:]:
+        RING.add_to(found, totals[at])
+    return found
+
+
+def _from_the_middle(ask: type[SumQuestion], totals: Sequence[Words], sites: Sequence[int]) -> list[int]:
+    """Return the groups, those first whose sums are nearest to the median of all groups'.
+
+    Sums are compared for each site, and as shares of their own size: groups may differ in their number of rows.
+    """
+    numbers = np.array([numbers_of(total, ask.words_per_number) for total in totals])
+    shares = numbers / np.maximum(np.abs(numbers).sum(axis=1, keepdims=True), 1e-300)
+    values = np.hstack([numbers / np.array(sites, np.float64)[:, None], shares])
+    middle = np.median(values, axis=0)
+    away = np.abs(values - middle)
+    unit = np.median(away, axis=0) + 0.01 * np.abs(middle)
+    ratio = np.minimum(away / np.maximum(unit, 1e-12 * np.maximum(away.max(axis=0), 1e-300)), 1e30)
+    return [int(at) for at in np.argsort((ratio**POWER).mean(axis=1), kind="stable")]
+
+
+def in_groups(plan: Plan, shape: Shape, private: bool, draw: GroupDraw) -> Plan:
+    """Yield a plan's steps with each sum that is taken in groups once for each group."""
+    value: Any = None
+    try:
+        while True:
+            step = plan.send(value)
+            if isinstance(step, Steps):
+                value = yield from in_groups(step.steps(shape, private), shape, private, draw)
+            elif isinstance(step, Sum) and type(step.specimen()).in_groups and step.to is None:
+                value = yield from _each_group(step, shape, draw)
+            else:
+                value = yield step
+    except StopIteration as end:
+        return end.value
+
+
+def _each_group(step: Sum, shape: Shape, draw: GroupDraw) -> Plan:
+    """Yield a sum once for each group; return the result as it travels."""
+    if step.times == 0:
+        return (yield replace(step, spare=draw.count * step.spare))
+    groups = draw.planned(shape.sites, shape)
+    bound = step.bound or draw.decides
+    parts = []
+    for at, names in enumerate(groups):
+        spare = draw.count * step.spare if at == draw.count - 1 else 0
+        result = yield replace(step, to=names, bound=bound, spare=spare)
+        parts.append(
+            GroupPart(group=at, round=result.round, asked=names, sites=names, total=result.total, tag=result.tag)
+        )
+    first = parts[0]
+    total = words(len(parts) * step.length) if type(step.specimen()).decides_floors else first.total
+    return SumResult(round=first.round, sites=shape.sites, total=total, tag=first.tag, groups=tuple(parts))

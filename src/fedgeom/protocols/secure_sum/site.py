@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -28,13 +29,26 @@ from fedgeom.protocols.secure_sum.messages import (
     Unmask,
     UnmaskShares,
     Witness,
+    hash_ticket,
     hashes_of,
     masking_statement,
     own_key,
     tag_key,
     uneven,
 )
-from fedgeom.protocols.secure_sum.rules import CohortRules, SumRound, SumsMemory, bound_of, check_sum, group_of
+from fedgeom.protocols.secure_sum.rules import (
+    CohortRules,
+    SumRound,
+    SumsMemory,
+    agreed_total,
+    bound_of,
+    check_parts,
+    check_sum,
+    draw_of,
+    first_rounds,
+    group_of,
+    own_group,
+)
 
 
 class SumPart(Part[SumsMemory]):
@@ -139,9 +153,12 @@ class SumPart(Part[SumsMemory]):
 
         A coordinator that has no site on its side cannot make up another: it would have to guess the tag.
         """
+        if question.in_groups and draw_of(self.joining.settings) is not None:
+            self._check_groups(result, question)
+            return
         page = self.memory.rounds.get(result.round, SumRound())
         planned = self.joining.memory.sums
-        if not page.vector_hash or planned[result.round] != question.kind or not question.checked:
+        if result.groups or not page.vector_hash or planned[result.round] != question.kind or not question.checked:
             raise ProtocolError(f"a sum of round {result.round} came; this site added nothing of that kind to it")
         self.joining.check_many_enough(result.sites)
         if list(result.sites) != sorted(set(result.sites) & set(page.participants)):
@@ -154,6 +171,35 @@ class SumPart(Part[SumsMemory]):
         if not is_sum(key, result.sites, total.view().view(np.int64), tag.numpy().tolist()):
             raise ProtocolError("the sum that came is not the one that the sites added up: its tag does not fit")
         check_sum(question, total.view(), len(result.sites), bound_of(self.joining.settings))
+
+    def _check_groups(self, result: SumResult, question: type[SumQuestion]) -> None:
+        """Refuse a total that does not follow from the sums which the drawn groups have added up."""
+        parts = result.groups
+        own = result.round + own_group(self.site)
+        page = self.memory.rounds.get(own, SumRound())
+        if not page.vector_hash or self.joining.memory.sums[own] != question.kind or not question.checked:
+            raise ProtocolError(f"sums of groups from round {result.round} on came; this site added nothing there")
+        if any(one.round != result.round + one.group or one.total.shape != parts[0].total.shape for one in parts):
+            raise ProtocolError("the sums of groups that came are not those of one step")
+        if list(result.sites) != sorted(name for one in parts for name in one.sites):
+            raise ProtocolError("the sum that came is not one of the groups' sites")
+        # All groups are asked the same, each with tickets of its own.
+        check_parts(self.site, parts, question, lambda ticket, _: hash_ticket(ticket, page.content))
+        total = agreed_total(question, [one.total.view() for one in parts], [len(one.sites) for one in parts])
+        if not np.array_equal(total, result.total.view()):
+            raise ProtocolError("the total that came does not follow from the groups' sums")
+
+    def steps(self) -> list[str]:
+        """Return the kinds of the run's sums; one that groups take apart counts once."""
+        planned = self.joining.memory.sums
+        return [planned[at] for at in self._first_rounds()]
+
+    def step_of(self, round: int) -> int:
+        """Return which of `steps` a round belongs to."""
+        return bisect_right(self._first_rounds(), round) - 1
+
+    def _first_rounds(self) -> list[int]:
+        return first_rounds(type(self.site), self.joining.settings, self.joining.memory.sums)
 
     def pair_keys(self, ticket: Ticket) -> tuple[list[bytes], list[bytes]]:
         """Return the mask keys shared with the peers in a sum: those to add, and those to take away."""
@@ -224,7 +270,7 @@ class SumPart(Part[SumsMemory]):
         if not page.confirmed:
             group = group_of(self.site, self.joining.memory.sums[number], page.participants)
             self.hiding.check_living(page, alive, group)
-            self.hiding.remember(page, alive)
+            self.hiding.remember(page, alive, group)
             page.confirmed = statement
         return Confirmation(signature=self.site.identity.key.sign("alive", statement))
 

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from fedgeom.engines.flower import answerer
-from fedgeom.engines.flower.answerer import Answerer, AnswererDiedError, AnswererGoneError
+from fedgeom.engines import answerer
+from fedgeom.engines.answerer import Answerer, AnswererDiedError, AnswererGoneError
 from tests.waiting import until
 
 SERVE = """
 import os, sys, time
-from fedgeom.engines.flower.answerer import serve
+from fedgeom.engines.answerer import serve
 kept = []
 def answer(question):
     print("whatever prints", flush=True)  # must not reach the node as an answer

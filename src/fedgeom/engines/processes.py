@@ -108,14 +108,14 @@ def wait_for_port(address: str, process: subprocess.Popen[bytes], *, seconds: fl
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         if process.poll() is not None:
-            raise InputError(f"the coordinator's SuperLink ended at once (code {process.returncode}); see its log")
+            raise InputError(f"the coordinator's server ended at once (code {process.returncode}); see its log")
         try:
             socket.create_connection((host, int(port)), 1).close()
         except OSError:
             time.sleep(0.1)
         else:
             return
-    raise InputError(f"the coordinator's SuperLink did not listen at {address} within {seconds:g} s")
+    raise InputError(f"the coordinator's server did not listen at {address} within {seconds:g} s")
 
 
 def check_port(address: str) -> None:

@@ -1,10 +1,9 @@
 """The site's process that stays: it has everything imported, and answers each question in a fork of itself.
 
-Flower starts a new program for every message, which asks the node for it over HTTP on a port that anybody on the
-machine can reach; two seconds of processor time go into the program's imports. Here the node hands the question to
-a program that it started once, through a pipe that nobody else has. The process that answers is as new, as separate and
-as short-lived as Flower's; its memory is limited, and what kills it leaves the others alone. Where forking is not
-safe (outside Linux) the program answers by itself.
+Whoever is connected to the coordinator starts this program once and hands it questions through a pipe that nobody else
+has; imports would otherwise take two seconds of processor time a question. The process that answers is new, separate
+and short-lived; its memory is limited, and what kills it leaves the others alone. Where forking is not safe (outside
+Linux) the program answers by itself.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import sys
 from collections.abc import Callable
 from typing import IO
 
-from fedgeom.engines.flower.processes import run_and_exit
+from fedgeom.engines.processes import run_and_exit
 
 Answer = Callable[[bytes], bytes]
 """From an encoded question to an encoded answer; what they mean is the business of whoever encodes them."""

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from fedgeom.engines.flower import processes
+from fedgeom.engines import processes
 from fedgeom.errors import InputError
 from tests.waiting import HANG_SECONDS, until
 
@@ -26,7 +26,7 @@ def test_a_program_ends_though_a_thread_goes_on(then: str, code: int, said: str)
     """Flower's node gives a connection up and lives on, because of the thread that serves: a site would be deaf."""
     script = f"""
 import sys, threading, time
-from fedgeom.engines.flower.processes import run_and_exit
+from fedgeom.engines.processes import run_and_exit
 def program():
     threading.Thread(target=time.sleep, args=(3600,)).start()
     {then}
@@ -44,7 +44,7 @@ def test_programs_end_with_the_one_that_started_them(tmp_path: Path) -> None:
     child = textwrap.dedent(
         """
         import os, subprocess, sys, time
-        from fedgeom.engines.flower.processes import exit_with_parent
+        from fedgeom.engines.processes import exit_with_parent
         exit_with_parent(os.getppid())
         grandchild = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"])
         print(os.getpid(), grandchild.pid, flush=True)

@@ -1,0 +1,90 @@
+"""Columns that few rows or sites set apart are left out, before anything of them is summed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from fedgeom.arrays import Ints, Words
+from fedgeom.data.tables import is_sparse
+from fedgeom.federation.disclosure import REASONS, FloorLayout, count_looks, judge
+from fedgeom.federation.steps import Block, Columns, FitContext, PreparedRows, Step, StepFit, SumKind
+
+
+@dataclass(frozen=True)
+class ColumnFloors(Step):
+    """Leave out columns in which too few rows, or sites, differ from the usual value (`federation.disclosure`).
+
+    Runs add this step by themselves where a site's policy has floors; where none has, it does nothing.
+    """
+
+    name: ClassVar[str] = "floors"
+    keeps_gaps: ClassVar[bool] = True
+
+    by_class: bool = False
+    """Whether columns are looked at in each class, too: for methods that sum products for each class."""
+    gaps: bool = False
+    """Whether a later step makes columns of gaps ("is missing"), which then have floors as well."""
+    blank: bool = False
+    """Whether columns that are left out become 0, for images, whose columns have a place; otherwise they go."""
+
+    def _layout(self, ground: FitContext) -> FloorLayout:
+        return FloorLayout(ground.columns.width, self.gaps, len(ground.classes) if self.by_class else 0)
+
+    def bounded(self) -> None:
+        """With privacy noise hides the few, and nothing is counted."""
+
+    def sums(self) -> tuple[SumKind, ...]:
+        """Return the one sum."""
+        return ("floors",)
+
+    def length(self, ground: FitContext, fit: StepFit) -> int:
+        """Return how many counts there are; none where no policy has floors."""
+        return 0 if ground.floors == (1, 1) else self._layout(ground).length
+
+    def summand(self, ground: FitContext, fit: StepFit, rows: PreparedRows) -> Ints:
+        """Count rows that differ from the usual value."""
+        layout = self._layout(ground)
+        return count_looks(rows.blocks(), rows.labels, ground.classes, layout, ground.floors[1], ground.key)
+
+    def take(self, ground: FitContext, fit: StepFit, total: Words) -> None:
+        """Take which columns are kept, and whose gaps may become columns."""
+        found = judge(total.view(np.int64), self._layout(ground), ground.floors, ground.columns.one_hot)
+        fit.put(kept=found.kept, few_gaps=found.few_gaps, why=found.why)
+
+    def idle(self, fit: StepFit) -> bool:
+        """Return whether nothing is left out."""
+        return "why" not in fit.arrays or not fit.get("why").any()
+
+    def left_out(self, ground: FitContext, fit: StepFit) -> dict[str, list[str]]:
+        """Return the columns that are left out, and those of gaps, by why."""
+        found: dict[str, list[str]] = {}
+        if self.idle(fit):
+            return found
+        width = ground.columns.width
+        for at, why in enumerate(fit.get("why").tolist()):
+            if why in REASONS:
+                title = ground.columns.title(at % width)
+                found.setdefault(REASONS[why], []).append(title if at < width else f"gaps of {title}")
+        return found
+
+    def transform(self, ground: FitContext, fit: StepFit, block: Block) -> Block:
+        """Return a block without the columns that are left out."""
+        if self.idle(fit) or len(fit.get("kept")) == ground.columns.width:
+            return block
+        kept = fit.get("kept").astype(np.intp)
+        if not self.blank:
+            return block[:, kept]
+        cells: npt.NDArray[Any] = np.array(block.toarray() if is_sparse(block) else block)
+        cells[:, np.setdiff1d(np.arange(cells.shape[1]), kept)] = 0
+        return cells
+
+    def output(self, ground: FitContext, fit: StepFit) -> Columns:
+        """Return the columns that are kept."""
+        if self.idle(fit):
+            return ground.columns
+        kept = ground.columns if self.blank else ground.columns.kept(fit.get("kept").astype(np.intp))
+        return kept.with_few_gaps(fit.get("few_gaps").tolist())
