@@ -72,7 +72,7 @@ def test_a_comparison_and_a_recommendation(folder):
     text = call("compare", file, "--methods", "moments,fedavg,ridge", "--seeds", 2, "--out", folder / "c")
     flat = " ".join(text.split())
     for piece in (
-        "3 methods over 3 sites with 178 rows of data, 2 seeds: 6 runs",
+        "4 methods over 3 sites with 178 rows of data, 2 seeds: 8 runs",
         "majority class",
         "pooled rows",
         "from the best",
@@ -82,9 +82,14 @@ def test_a_comparison_and_a_recommendation(folder):
     assert "ridge: " in flat  # rows are no images of 2 × 2 cells, and it says so
     found = json.loads((folder / "c-1" / "comparison.json").read_text())
     assert sorted({(one["row"], one["seed"]) for one in found["entries"]}) == [
-        (name, seed) for name in ("fedavg", "moments", "ridge") for seed in (2, 3)
+        (name, seed) for name in ("as run: ridge", "fedavg", "moments", "ridge") for seed in (2, 3)
     ]
     assert "Take " in (folder / "c-1" / "comparison.html").read_text()
+    tested = {one["row"]: one["evaluation"]["rows"] for one in found["entries"] if one["evaluation"]}
+    assert set(tested) == {"as run: ridge", "fedavg", "moments"}
+    assert len(set(tested.values())) == 1
+    taken = next(one["terms"] for one in found["entries"] if one["row"] == "as run: ridge")
+    assert (taken["rule"], taken["balanced"], taken["alpha"]) == ("discriminant", True, "folds")
     again = call("compare", file, "--methods", "moments,fedavg", "--seeds", 2, "--resume", folder / "c-1")
     assert "Take " in again
 

@@ -219,3 +219,19 @@ def test_tables_are_told_apart():
     hashes.append(hash_tables([replace(one, y=one.y[::-1])]))
     hashes.append(hash_tables([replace(one, groups=one.y)]))
     assert len(set(hashes)) == 6
+
+
+def test_all_methods_are_tested_on_the_same_rows():
+    """A method that keeps more rows of a class to learn from was tested on fewer."""
+    rng = np.random.default_rng(0)
+    y = np.repeat(["a", "b", "c"], [60, 24, 18])
+    X = rng.normal(size=(102, 2)) + 3 * np.unique(y, return_inverse=True)[1][:, None]
+    sites = fedgeom.split(X, y, n_sites=3)
+    rows = {
+        "few": [fedgeom.Moments(space="euclidean", min_rows=1)],
+        "many": [fedgeom.Moments(space="euclidean", min_rows=5)],
+    }
+    found = sweep(rows, sites, seeds=[0], holdout=0.4)
+    few, many = (found.scored(name)[0] for name in rows)
+    assert few.rows == many.rows
+    assert [one.tested for one in few.by_class] == [one.tested for one in many.by_class]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import traceback
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -12,11 +14,13 @@ import pytest
 import fedgeom
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.errors import InputError
+from fedgeom.extend import Algorithm
 from fedgeom.federation.messages import unpack
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.record import SiteResult, read_folder, read_status
 from tests.protocols.naming import Naming, named_sites
 from tests.protocols.summing import killer
+from tests.unlisted import unlisted
 
 
 def test_a_run_returns_the_model_the_ledger_and_what_each_site_has(tmp_path: Path) -> None:
@@ -132,3 +136,32 @@ def test_a_site_that_comes_back_for_a_resumed_run_is_not_called_lost(tmp_path: P
     (warning,) = [one for one in read_folder(tmp_path / "run")["warnings"] if one.site == sites[1].name]
     assert warning.what.endswith(f"was away for a while, and missed {run.returned[sites[1].name]}")
     assert step in warning.what
+
+
+@unlisted
+@dataclass(frozen=True, kw_only=True)
+class Mistaken(Algorithm):
+    """Has a mistake in what a site does."""
+
+    name: ClassVar[str] = "mistaken"
+
+    def local(self, start: Any, task: Any, round: Any) -> Any:
+        return start["no such part"]
+
+
+def test_a_mistake_in_ones_own_algorithm_is_one_traceback_that_names_the_line(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It was told as a fault of the data, with a traceback for each site, and not chained."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(90, 2))
+    with pytest.raises(fedgeom.TooFewSitesError, match=r"the code of 'mistaken' failed at 3 of 3 sites") as found:
+        fedgeom.run(Mistaken(n_rounds=2), fedgeom.split(X, X[:, 0] > 0, n_sites=3))
+    assert isinstance(found.value.__cause__, TypeError)
+    assert "test_run_ends.py, line" in str(found.value)
+    assert 'return start["no such part"]' in str(found.value)
+    assert "gaps, labels" not in "".join(traceback.format_exception(found.value))
+    assert (
+        "".join(traceback.format_exception(found.value)).count("Traceback") == 2
+    )  # the mistake, and the run's end
+    assert not any(one.exc_info for one in caplog.records)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 import tomllib
+from html import unescape
 
 import numpy as np
 
 import fedgeom
 from fedgeom.report.page import changed_settings, federation_toml, repeating
 from fedgeom.report.run_folder import read_run
+from tests.cli.calling import call
 from tests.report.folders import folder_of
 
 
@@ -33,3 +36,17 @@ def test_what_strangers_wrote_stays_a_text(tmp_path):
     run = read_run(folder_of(tmp_path / "run", method="<x>", parameters={"word": 'a"b', "on": True}))
     assert tomllib.loads(federation_toml(run))["parameters"] == {"word": 'a"b', "on": True}
     assert "<x>" not in repeating(run)
+
+
+def test_commands_work_as_they_are_printed(tmp_path, monkeypatch):
+    """They named the folder without its path."""
+    folder = folder_of(tmp_path / "my runs" / "heart-1")
+    monkeypatch.chdir(tmp_path)
+    printed = [line.partition(" #")[0].strip() for line in unescape(repeating(read_run(folder))).splitlines()]
+    (line,) = [one for one in printed if one.startswith("fedgeom ledger")]
+    assert line == "fedgeom ledger 'my runs/heart-1'"
+    assert "site-001" in call(*shlex.split(line)[1:])
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    assert f"fedgeom predict '{folder}' new.csv" in unescape(repeating(read_run(folder)))

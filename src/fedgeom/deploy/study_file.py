@@ -16,9 +16,18 @@ import msgspec
 import numpy as np
 
 from fedgeom.data.sites import SiteData
-from fedgeom.deploy.federation_file import OWN_KEYS, FederationFile, convert_part, only_known, prepare_of
+from fedgeom.deploy.federation_file import (
+    OWN_KEYS,
+    FederationFile,
+    build_method,
+    build_policy,
+    convert_part,
+    only_known,
+    prepare_of,
+)
+from fedgeom.deploy.method_selection import choose
 from fedgeom.errors import FedgeomError, InputError
-from fedgeom.evaluation.benchmark import JUDGED
+from fedgeom.evaluation.benchmark import AS_RUN, JUDGED
 from fedgeom.federation.holdout import Holdout
 from fedgeom.federation.method import METHODS, Method
 from fedgeom.federation.preparation import fit_plain
@@ -93,7 +102,8 @@ def read_comparison(
 ) -> Study:
     """Return the methods that ``wanted`` names, divided by commas, or all; each has what ``[compare.NAME]`` says.
 
-    A method that cannot be run, for want of an extra or for its settings, fails and stops no other.
+    What `fedgeom run` would take comes first, with its settings, unless one of the others is the same. A method that
+    cannot be run, for want of an extra or for its settings, fails and stops no other.
     """
     names = list(METHODS) if wanted == "all" else [name.strip() for name in wanted.split(",") if name.strip()]
     for name in [*names, *federation.compare]:
@@ -103,7 +113,22 @@ def read_comparison(
     if not names:
         raise InputError('no methods are named; wanted --methods all, or names such as "moments,hulls,fedavg"')
     rows = {name: RowBlock(parameters=federation.compare.get(name, {})) for name in names}
-    return _study(path, federation, sites, SweepBlock(rows=rows, seeds=seeds, effort="any"), "[compare.{}]")
+    found = _study(path, federation, sites, SweepBlock(rows=rows, seeds=seeds, effort="any"), "[compare.{}]")
+    return _with_choice(path, federation, sites, found)
+
+
+def _with_choice(path: str | Path, federation: FederationFile, sites: Sequence[SiteData], found: Study) -> Study:
+    """Return a comparison with what `fedgeom run` would take."""
+    try:
+        settled = choose(path, federation, sites, build_policy(path, federation, "strict")).federation
+        taken = dataclasses.replace(build_method(path, settled), holdout=None)
+    except (FedgeomError, ImportError) as error:
+        return dataclasses.replace(found, failed={AS_RUN: str(error)} | found.failed)
+    if any(taken.name == one.name and taken.terms() == one.terms() for row in found.rows.values() for one in row):
+        return found
+    name = f"{AS_RUN}: {taken.name}"
+    nothing: dict[str, list[dict[str, Any]]] = {name: [{}]}
+    return dataclasses.replace(found, rows={name: [taken]} | found.rows, settings=nothing | found.settings)
 
 
 def read_sweep(path: str | Path, federation: FederationFile, sites: Sequence[SiteData]) -> Study:

@@ -22,7 +22,7 @@ from fedgeom.engines.run import run
 from fedgeom.errors import InputError
 from fedgeom.evaluation.benchmark import HEAD, JUDGED, MethodResult, Sweep, best
 from fedgeom.evaluation.evaluation import COLUMNS
-from fedgeom.federation.holdout import Holdout, part_rows
+from fedgeom.federation.holdout import LEAST, Holdout, part_rows
 from fedgeom.federation.method import Method
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.record import file_name
@@ -76,7 +76,11 @@ def sweep(
         It is called with each outcome.
     """
     _check(rows, by, failed or {})
-    runs = _Runs(Holdout.read(holdout, "holdout"), policy, _store(folder), watch)
+    aside = Holdout.read(holdout, "holdout")
+    wanted = [int(getattr(one, "min_rows", 0)) for methods in rows.values() for one in methods]
+    most = max(wanted, default=0)
+    same = replace(aside, keep=most) if most > max(aside.keep, LEAST) else aside  # or some have fewer test rows
+    runs = _Runs(same, policy, _store(folder), watch)
     whole = hash_tables(sites)
     entries: list[MethodResult] = []
     for seed in seeds:

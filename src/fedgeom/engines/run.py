@@ -26,7 +26,7 @@ from fedgeom.engines.check import NAMES, CheckedSites, check_aligned
 from fedgeom.engines.embedded import EmbeddedEngine, Interfere
 from fedgeom.engines.network import NetworkEngine, SimulatedNetwork
 from fedgeom.engines.workers import check_jobs
-from fedgeom.errors import InputError
+from fedgeom.errors import InputError, ProtocolError
 from fedgeom.evaluation.evaluation import evaluate_run
 from fedgeom.federation.coordinator import Coordinator, Event
 from fedgeom.federation.holdout import Holdout, part_rows
@@ -36,6 +36,7 @@ from fedgeom.federation.policy import Policy
 from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.record import RunRecord, read_status
 from fedgeom.federation.results import Run, RunWarning, warning_of
+from fedgeom.federation.runner import where_raised
 from fedgeom.federation.session import Session
 from fedgeom.methods.catalogue import as_method
 from fedgeom.methods.ridge.core import starts
@@ -345,6 +346,12 @@ def run(
         odd = _odd(found.report)
         try:
             model, conversation = session.conduct(carried)
+        except ProtocolError as error:
+            carried.close()
+            cause = _failure(carrier)
+            if cause is None:
+                raise
+            raise _as_raised(error, method, carrier, cause) from cause
         except BaseException:
             carried.close()
             raise
@@ -352,6 +359,23 @@ def run(
             if store is not None:
                 store.release()
         return _finish(session, carried, data, store, policy or Policy(), odd, model, conversation)
+
+
+def _failure(carrier: EmbeddedEngine) -> Exception | None:
+    """Return what nobody expected at the first site that left for it; None where there is nothing of the kind."""
+    runners = getattr(carrier, "runners", {}).values()
+    found = (one.failure for one in runners if one.failure is not None)
+    return next((one for one in found if not isinstance(one, MemoryError)), None)
+
+
+def _as_raised(error: ProtocolError, method: Method, carrier: EmbeddedEngine, cause: Exception) -> ProtocolError:
+    """Return the error of a run whose sites left over an exception that nobody expected: it names the line."""
+    what = f"{type(cause).__name__}: {cause}"
+    count = sum(one.failure is not None for one in carrier.runners.values())
+    return type(error)(
+        f"the code of {method.name!r} failed at {count} of {len(carrier.runners)} sites: {what} "
+        f"({where_raised(cause)}); mend it there"
+    )
 
 
 def _kinds(method: Method, found: CheckedSites) -> tuple[Kind, ...]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from statistics import NormalDist
 from typing import Any, Literal
 
 import msgspec
@@ -18,10 +19,14 @@ from fedgeom.federation.ledger import as_frame
 
 JUDGED = "balanced_accuracy"
 """The figure by which rows are ranked."""
-NEAR = 0.02
-"""A row so near the best that is not clearly worse may be taken where it sends much less."""
+AS_RUN = "as run"
+"""What the row of the method that `fedgeom run` would take is called."""
+EQUAL = 0.005
+"""Rows that differ by no more, and not clearly, are equals: of these the one that sends much less is taken."""
 MUCH_LESS = 0.5
 """How much of what the best sends is much less."""
+MUCH = 2**20
+"""Where the best sends no more bytes than this from each site, what others send does not matter."""
 RIVALS = ("majority", "local", "pooled")
 """What methods are measured against, as far as it was scored."""
 HEAD = ["stage", "row", "setting", "settings", "seed", "model", "metric", "value", "low", "high", "chosen"]
@@ -184,8 +189,8 @@ def method_rows(swept: Sweep) -> list[Row]:
         mine = [one for one in tested if one.row == name]
         failures = [one.failure for one in mine if one.failure]
         beaten = name in ranked and name != first
-        gap = _difference(swept, name, first) if beaten else None
-        worse = beaten and _is_worse(gap, figures[name][JUDGED], figures[first][JUDGED])
+        gap = _difference(swept, name, first, len(ranked)) if beaten else None
+        worse = beaten and _is_worse(gap, figures[name][JUDGED], of_many(figures[first][JUDGED], len(ranked)))
         rows.append(
             Row(
                 name=name,
@@ -211,11 +216,26 @@ def _means(evaluations: Iterable[Evaluation], model: str) -> dict[str, Figure]:
     }
 
 
-def _difference(swept: Sweep, name: str, first: str) -> Figure | None:
+def of_many(figure: Figure, count: int) -> Figure:
+    """Return the figure of the best of so many rows with an interval that allows for the choice (Bonferroni).
+
+    All ``count`` intervals of this width hold the true figures together in 95 of 100 cases, so that of the best does,
+    though it was chosen for its luck as well.
+
+    >>> print(of_many(Figure(0.8, 0.7, 0.9), 1), of_many(Figure(0.8, 0.7, 0.9), 20))
+    0.800 [0.700, 0.900] 0.800 [0.646, 0.954]
+    """
+    wider = NormalDist().inv_cdf(1 - 0.025 / max(count, 1)) / NormalDist().inv_cdf(0.975)
+    low = figure.value - wider * (figure.value - figure.low)
+    return Figure(figure.value, max(low, 0.0), min(figure.value + wider * (figure.high - figure.value), 1.0))
+
+
+def _difference(swept: Sweep, name: str, first: str, count: int) -> Figure | None:
     """Return how far a row is from the best, seed by seed, with a 95 % interval; None with fewer than two seeds.
 
     Splits share rows, so their differences are not independent: their variance is multiplied by 1/n plus test rows
-    over training rows (Nadeau and Bengio 2003), and Student's t is taken.
+    over training rows (Nadeau and Bengio 2003), and Student's t is taken. ``count`` rows are compared, so the intervals
+    hold for all differences together (Bonferroni).
     """
     own = {one.seed: one.figure(JUDGED) for one in swept.tested if one.row == name}
     theirs = {one.seed: one.figure(JUDGED) for one in swept.tested if one.row == first}
@@ -228,7 +248,7 @@ def _difference(swept: Sweep, name: str, first: str) -> Figure | None:
     mean = float(np.mean(gaps))
     spread = float(np.std(gaps, ddof=1))
     correction = math.sqrt(1 / len(gaps) + swept.share / (1 - swept.share))
-    half = float(t.ppf(0.975, len(gaps) - 1)) * spread * correction
+    half = float(t.ppf(1 - 0.025 / max(count - 1, 1), len(gaps) - 1)) * spread * correction
     return Figure(mean, mean - half, mean + half)
 
 
@@ -238,49 +258,70 @@ def _is_worse(gap: Figure | None, own: Figure, best: Figure) -> bool:
 
 
 def recommendation(swept: Sweep) -> str:
-    """Say in a sentence or two which row to take, and why."""
+    """Say in a few sentences which row to take, and why: by its figure, and only between equals by what it sends."""
     good = [row for row in method_rows(swept) if JUDGED in row.figures and not row.alone]
     if not good:
         return "No method came through: the table says why."
     first = good[0]
     worth = first.figures[JUDGED].value
-    near = [row for row in good if not row.worse and row.figures[JUDGED].value >= worth - NEAR]
-    taken = min(
-        (row for row in near if row.sent <= MUCH_LESS * first.sent), key=lambda row: row.sent, default=first
-    )
-    value = taken.figures[JUDGED]
+    near = [row for row in good if not row.worse]
+    equals = [row for row in near if row.figures[JUDGED].value >= worth - EQUAL]
+    lean = [row for row in equals if first.sent > MUCH and row.sent <= MUCH_LESS * first.sent]
+    taken = min(lean, key=lambda row: row.sent, default=first)
     others = [row.name for row in near if row is not taken]
-    said = f"Take {taken.name}: its balanced accuracy, {value.value:.3f}, is "
+    said = f"Take {taken.name}: its balanced accuracy, {taken.figures[JUDGED].value:.3f}, is "
     if taken is first:
         said += f"the best of {len(good)}" if len(good) > 1 else "all there is to go by"
-        said += f"; {_listed(others)} {'is' if len(others) == 1 else 'are'} not clearly worse" if others else ""
-        said += ": more seeds or rows might tell them apart" if len(others) > 2 else ""
     else:
-        share = taken.sent / first.sent
         said += (
-            f"within {NEAR} of the best ({first.name}, {worth:.3f}), and it sends {share:.0%} of what that sends"
+            f"that of the best ({first.name}, {worth:.3f}) but for {EQUAL}, and it sends "
+            f"{taken.sent / first.sent:.0%} of what that sends"
         )
-    return f"{said}.{_against(swept, taken)}"
+    said += f"; {_listed(others)} {'is' if len(others) == 1 else 'are'} not clearly worse" if others else ""
+    said += ": more seeds or rows might tell them apart." if len(others) > 2 else "."
+    if len(good) > 1:
+        wide = of_many(taken.figures[JUDGED], len(good))
+        said += (
+            f" Chosen among {len(good)} on {_rows_tested(swept)} test rows, it is partly lucky: allowing for that, its "
+            f"figure lies between {wide.low:.3f} and {wide.high:.3f}."
+        )
+    return f"{said}{_against(swept, taken)}{_uneven(swept)}"
+
+
+def _rows_tested(swept: Sweep) -> str:
+    """Return how many rows were tested with each seed."""
+    found = sorted({one.evaluation.rows for one in swept.tested if one.evaluation is not None})
+    return f"{found[0]:,}" if len(found) == 1 else f"{found[0]:,} to {found[-1]:,}"
+
+
+def _uneven(swept: Sweep) -> str:
+    """Say which rows were tested on fewer rows than others with the same seed."""
+    tested = [one for one in swept.tested if one.evaluation is not None]
+    most: dict[int, int] = {}
+    for one in tested:
+        most[one.seed] = max(most.get(one.seed, 0), one.evaluation.rows)  # type: ignore[union-attr]
+    fewer = list(dict.fromkeys(one.row for one in tested if one.evaluation.rows < most[one.seed]))  # type: ignore[union-attr]
+    return f" Not on all of these rows: {_listed(fewer)}." if fewer else ""
 
 
 def _against(swept: Sweep, taken: Row) -> str:
-    """Say where a rival without a federation does as well."""
+    """Say where a rival without a federation does as well: the gravest alone."""
     rivals = {row.name: row.figures for row in rival_rows(swept)}
     own = taken.figures
-    said = ""
     floor = rivals.get("majority", {}).get("accuracy")
     if floor is not None and own["accuracy"].low <= floor.value:
-        said += (
-            f" But the commonest class alone is right as often ({floor.value:.3f}): it has learnt next to nothing."
+        return (
+            f" It is no better than always naming the majority class, which is right as often ({floor.value:.3f}): do "
+            "not use it as it is. More rows or sites, or other columns, may help."
         )
     alone = rivals.get("local", {}).get(JUDGED)
     if alone is not None and own[JUDGED].low <= alone.value:
         better = "better" if alone.value > own[JUDGED].value else "nearly as good"
-        said += (
-            f" But on its own rows each site alone is {better} ({alone.value:.3f}): the federation pays off for sites "
-            "that lack classes or rows, and for newcomers."
+        return (
+            f" On its own rows each site alone is {better} ({alone.value:.3f}): the federation pays off for sites that "
+            "lack classes or rows, and for newcomers."
         )
-    return said
+    return ""
 
 
 def _listed(names: Sequence[str], most: int = 4) -> str:

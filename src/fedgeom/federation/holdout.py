@@ -36,6 +36,9 @@ class Holdout(Choice):
     """The share of each class's rows."""
     grouped: bool = False
     """Whether every site must say which rows belong together (`SiteData.groups`). One that does is heeded anyway."""
+    keep: Annotated[int, Between(0)] = 0
+    """How many rows of each class are left to learn from at least; the method and the policy may want more. Methods
+    that are compared have the most that any of them wants, so that all are tested on the same rows."""
 
     @classmethod
     def read(cls, value: Any, setting: str) -> Self:
@@ -44,7 +47,7 @@ class Holdout(Choice):
             return value
         if isinstance(value, int | float) and not isinstance(value, bool):
             value = {"share": value}
-        if not isinstance(value, Mapping) or not set(value) <= {"share", "grouped"}:
+        if not isinstance(value, Mapping) or not set(value) <= {"share", "grouped", "keep"}:
             raise InputError(
                 f"{setting}={value!r} given; wanted a share, such as 0.25, or a table with share and grouped"
             )
@@ -52,7 +55,7 @@ class Holdout(Choice):
 
     def plain(self) -> str | dict[str, Any]:
         """Return the settings as they travel."""
-        return {"share": self.share, "grouped": self.grouped}
+        return {"share": self.share, "grouped": self.grouped} | ({"keep": self.keep} if self.keep else {})
 
 
 def by_group(settings: Any) -> bool:
@@ -83,7 +86,7 @@ def part_rows(whole: SiteData, settings: Any, seed: int, policy: Policy) -> Part
             'tested on, but the site has no group column: name it, group = "patient" in site.toml, or holdout_by in '
             "the federation file"
         )
-    keep = max(LEAST, int(getattr(settings, "min_rows", 0)), policy.min_rows_per_class)
+    keep = max(LEAST, wanted.keep, int(getattr(settings, "min_rows", 0)), policy.min_rows_per_class)
     return _parted(whole, settings, seed, keep)
 
 

@@ -7,7 +7,9 @@ makes the site leave, and nothing leaves that is larger than the policy allows.
 from __future__ import annotations
 
 import logging
+import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -21,6 +23,19 @@ from fedgeom.federation.site import Memory, Site, SiteIdentity
 from fedgeom.memo import memoize_last
 
 log = logging.getLogger(__name__)
+
+INSTALLED = (str(Path(__file__).resolve().parents[1]), "site-packages", "dist-packages", "<frozen")
+"""Parts of the names of files that are not the user's own."""
+
+
+def where_raised(error: BaseException) -> str:
+    """Return the last line outside this package and others that are installed, or else the last one of all."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [one for one in frames if not any(part in one.filename for part in INSTALLED)]
+    if not frames:
+        return "nobody knows where"
+    last = (own or frames)[-1]
+    return f"{last.filename}, line {last.lineno}, in {last.name}: {last.line}"
 
 
 def describe_failure(error: Exception, policy: Policy) -> str:
@@ -49,6 +64,9 @@ class SiteRunner:
         self._data = data
         self.by_reference = False
         """Whether an engine in the same process takes large answers where they stand; otherwise they are bytes."""
+        self.failure: Exception | None = None
+        """What nobody expected and made the site leave, for an engine in the same process: to the coordinator it is
+        never told."""
         self._scratch: dict[bytes, dict[Any, Any]] = {}
 
     def answer(
@@ -103,9 +121,14 @@ class SiteRunner:
         return self.leave(frame.run)
 
     def fail(self, run: bytes, error: Exception) -> tuple[bytes, bytes]:
-        """Leave a run over an exception that nobody expected; where it came from stands in the site's own log."""
-        why = describe_failure(error, self.identity.policy)
-        log.warning("site %r leaves run %s: %s", self.identity.name, run.hex()[:8], why, exc_info=error)
+        """Leave a run over an exception that nobody expected; where it came from stands in the site's own log.
+
+        An engine in the same process raises it itself where the run ends with it: there it is not logged in full.
+        """
+        self.failure = error
+        why = f"{describe_failure(error, self.identity.policy)} ({where_raised(error)})"
+        trace = None if self.by_reference else error
+        log.warning("site %r leaves run %s: %s", self.identity.name, run.hex()[:8], why, exc_info=trace)
         return self.leave(run)
 
     def leave(self, run: bytes, reason: str = "", approved: bytes = b"") -> tuple[bytes, bytes]:

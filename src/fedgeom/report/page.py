@@ -6,6 +6,7 @@ import base64
 import datetime
 import json
 import re
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -284,7 +285,7 @@ def _names(naming: Naming | None) -> str:
 
 def repeating(run: RunFiles) -> str:
     """Return the section on how to repeat a run."""
-    name = run.path.name
+    name = _typed_path(run.path)
     if run.home:
         return _at_site(run)
     commands = [
@@ -293,7 +294,8 @@ def repeating(run: RunFiles) -> str:
         ("the model on new rows", f"fedgeom predict {name} new.csv"),
         ("this page", f"fedgeom report {name}"),
     ]
-    lines = "\n".join(f"{command:<36} # {what}" for what, command in commands)
+    wide = max(36, *(len(command) for _, command in commands))
+    lines = "\n".join(f"{command:<{wide}} # {what}" for what, command in commands)
     versions = ", ".join(f"{key} {value}" for key, value in run.versions.items())
     return markup.section(
         "repeat",
@@ -303,6 +305,13 @@ def repeating(run: RunFiles) -> str:
         markup.details("All settings", markup.code(json.dumps(run.parameters, indent=2, ensure_ascii=False))),
         markup.paragraph(f"seed {run.config['seed']}; {versions}. Keys and masks are new in every run.", "dim"),
     )
+
+
+def _typed_path(path: Path) -> str:
+    """Return a folder as it can be typed where the page was made: from there if it lies inside, otherwise in full."""
+    whole = path.resolve()
+    here = Path.cwd()
+    return shlex.quote(str(whole.relative_to(here) if whole.is_relative_to(here) and whole != here else whole))
 
 
 def _at_site(run: RunFiles) -> str:
