@@ -63,4 +63,6 @@ def test_a_policy_that_wants_rows_for_each_feature_gets_fewer_features():
     assert fewer.settings["features"] == ["linear", {"name": "fourier", "n_components": 180}]
     assert "min_rows_per_feature = 1" in fewer.reason
     assert with_few_features(usual, strict, 100, 20).settings == {"features": "linear", "alpha": "folds"}
-    assert with_few_features(usual, strict, 30, 20).settings == {"features": "linear"}  # 15 a fold would be too few
+    assert with_few_features(usual, strict, 30, 20).settings == {
+        "features": "linear"
+    }  # 15 a fold would be too few

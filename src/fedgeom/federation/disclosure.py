@@ -659,9 +659,8 @@ def _judge(
             for at in np.flatnonzero(places).tolist():
                 if why[one[at]] == KEPT == why[other[at]]:
                     _leave_out(why, other[at], reason, layout)
-    rows, sites, may_be = totals.swapaxes(0, 1)
-    few = (rows < least_rows) | (sites < least_sites)
-    for look in layout.totals[((may_be > 0) & few).any(axis=0)].tolist():
+    rows, sites, may_be = totals
+    for look in layout.totals[(may_be > 0) & ~enough(rows, sites)].tolist():
         if why[look] == KEPT:
             _leave_out(why, look, TOTAL, layout)
     return Judgement(why, layout.columns)
