@@ -72,7 +72,7 @@ CLASS_NUMBERS = 5
 """Numbers for each look in each class: rows, sites, constant sites, and two sums of hashes of their constants."""
 FIRST_ROWS = 256
 """So many rows are looked at first: they settle nearly all columns."""
-FIRST_TRIPLES = 32
+SPARE_TRIPLES = 2
 PAIRS_AT_ONCE = 4096
 WORD_BITS = 63
 CONTINUOUS = 20
@@ -380,13 +380,14 @@ class _PairCounts:
         triples = len(cells) // 3
         # Neighbours may be alike, as in tables that are sorted: rows of a triple are drawn.
         order = np.random.default_rng(0).permutation(len(cells))[: 3 * triples].reshape(3, triples)
-        first, second, third = (cells[rows] for rows in order)
-        near = second - first
-        far = third - first
-        self._count(near[:FIRST_TRIPLES], far[:FIRST_TRIPLES], np.arange(len(self.counts)))
+        start, second, third = (cells[rows] for rows in order)
+        near = second - start
+        far = third - start
+        first = self.floor + SPARE_TRIPLES  # enough for nearly all pairs
+        self._count(near[:first], far[:first], np.arange(len(self.counts)))
         left = self._left()
-        if len(left) and triples > FIRST_TRIPLES:
-            self._count(near[FIRST_TRIPLES:], far[FIRST_TRIPLES:], left)
+        if len(left) and triples > first:
+            self._count(near[first:], far[first:], left)
         np.minimum(self.counts, self.floor, out=self.counts)
 
     def _left(self) -> Ints:
