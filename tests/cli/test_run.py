@@ -12,6 +12,7 @@ import fedgeom
 from fedgeom.engines.run import run
 from fedgeom.evaluation.evaluation import read_evaluation
 from fedgeom.federation.holdout import Holdout
+from fedgeom.federation.policy import StrictPolicy
 from fedgeom.federation.record import read_folder
 from tests.cli.calling import call, write_csv
 
@@ -141,7 +142,7 @@ def test_the_command_runs_what_the_library_runs(tmp_path):
         f'method = "moments"\nseed = 4\nlabel = "kind"\n[parameters]\nspace = "euclidean"\n{blocks}'
     )
     call("run", tmp_path / "w.toml", "--out", tmp_path / "w")
-    same = run(fedgeom.Moments(space="euclidean"), sites, seed=4).model
+    same = run(fedgeom.Moments(space="euclidean"), sites, seed=4, policy=StrictPolicy()).model
     assert (tmp_path / "w-1" / "model.safetensors").read_bytes() == same.to_bytes()
 
 
@@ -234,7 +235,9 @@ def test_no_patient_is_learnt_from_and_tested_on(tmp_path):
     assert "majority class" in call("run", tmp_path / "w.toml", "--out", tmp_path / "w")
     assert read_folder(tmp_path / "w-1")["config"]["parameters"]["holdout"] == {"share": 0.25, "grouped": True}
     grouped = [fedgeom.read_site(tmp_path / f"{site.name}.csv", label="kind", group="patient") for site in sites]
-    same = run(fedgeom.Moments(space="euclidean"), grouped, holdout=Holdout(0.25, grouped=True))
+    same = run(
+        fedgeom.Moments(space="euclidean"), grouped, holdout=Holdout(0.25, grouped=True), policy=StrictPolicy()
+    )
     for train, aside in zip(same.train, same.test, strict=True):
         assert not set(train.groups.tolist()) & set(aside.groups.tolist())
     assert read_evaluation(tmp_path / "w-1")["own"] == same.evaluation["own"]

@@ -261,7 +261,7 @@ def test_encoded_hulls_are_foreseen_where_they_are_the_largest_message(names):
     angles = np.linspace(0, 2 * np.pi, 150, endpoint=False)
     ring = 0.3 * np.column_stack([np.cos(angles), np.sin(angles)])  # every row is a corner
     rows, words = np.vstack([ring - (0.4, 0), np.add(ring, (0.4, 0))]), np.repeat(["left", "right"], 150)
-    sites = [SiteData(f"s{at}", rows * (1 - at / 20), words) for at in range(5)]
+    sites = [SiteData(f"s{at}", rows * (1 - at / 40), words) for at in range(10)]
     method = fedgeom.Hulls(names=names, trim=0.0, epsilon=0.01)
     sent = max(entry.bytes for entry in fedgeom.run(method, sites).ledger)
     assert sent > 2 * 8528  # larger than the levels, which were foreseen

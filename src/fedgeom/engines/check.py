@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -32,6 +31,7 @@ from fedgeom.federation.holdout import part_rows
 from fedgeom.federation.messages import LARGEST_MESSAGE
 from fedgeom.federation.method import Method
 from fedgeom.federation.policy import Policy, reasons_against
+from fedgeom.federation.preparation import NoColumnLeftError
 from fedgeom.federation.steps import Columns
 from fedgeom.methods.catalogue import as_method
 from fedgeom.methods.label_names import look_ahead
@@ -405,9 +405,14 @@ def _joint_findings(
         method.check_limits(data, policy)
     sizes: MessageSizes | None = None
     if not together.found and all(len(site) for site in data):
-        with suppress(InputError):  # what no plan can be made for is told by what follows
+        try:
             sizes = planned_sizes(method, data, policy, seed)
             together.found += size_faults(sizes, data, policy)
+        except NoColumnLeftError as error:
+            if whole:
+                together.found.append(Finding(level="error", what=str(error), topic="floors"))
+        except InputError:
+            pass  # what no plan can be made for is told by what follows
     if whole:
         with together.take():
             together.found += method.check(data, policy, seed)

@@ -360,6 +360,21 @@ class Prepared:
         return size
 
 
+class NoColumnLeftError(InputError):
+    """A step leaves out all columns."""
+
+
+def _nothing_left(step: str, floors: tuple[int, int]) -> str:
+    """Say that a step left out all columns, and what to do."""
+    if step != FLOORS:
+        return f"no column is left after the step {step!r}; leave the step out, or give other columns"
+    least_sites, least_rows = floors
+    return (
+        f"no column is left that may be summed: in each one, fewer than {least_rows} rows (min_rows) or rows of fewer "
+        f"than {least_sites} sites (min_sites) set it apart; give more rows or sites, or a run with privacy"
+    )
+
+
 @dataclass
 class Fitting:
     """A preparation on the way: which sum comes next, what a site adds to it, and what follows from it."""
@@ -402,7 +417,7 @@ class Fitting:
                 return at, ground
             ground = replace(ground, columns=step.output(ground, fit))
             if not ground.columns.width:
-                raise ProtocolError(f"no column is left after the step {step.name!r}")
+                raise NoColumnLeftError(_nothing_left(step.name, self.floors))
         return len(self.steps), ground
 
     def next(self) -> tuple[SumKind, int] | None:
