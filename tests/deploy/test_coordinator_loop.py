@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from fedgeom.crypto.keys import describe_identity
 from fedgeom.deploy import coordinator as deploy_coordinator
 from fedgeom.deploy.coordinator import COORDINATOR_LOCK, list_sites, run_coordinator, tell_visits, warn_of_expiry
 from fedgeom.deploy.coordinator_folder import NodeKey, RegisteredSites
@@ -66,7 +67,9 @@ def test_who_is_connected(made, monkeypatch):
         made.save_registered(RegisteredSites({name: NodeKey("k", str(k)) for k, name in enumerate(NAMES, 1)}))
         found = {site.name: site.connection for site in list_sites(made)}
     assert found == {"anna": "connected", "bert": "not connected", "carl": "never connected"}
-    assert [site.identity for site in list_sites(made)] == [key.hex() for key in made.roster().values()]
+    assert [site.identity for site in list_sites(made)] == [
+        describe_identity(key) for key in made.roster().values()
+    ]
 
 
 class Stopped(Exception):  # noqa: N818

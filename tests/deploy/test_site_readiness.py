@@ -97,7 +97,7 @@ def test_a_reader_that_stumbles_is_a_fault_and_no_traceback(anna, monkeypatch):
 def test_a_site_that_is_not_ready_leaves_and_the_coordinator_learns_no_more(faults, anna, tmp_path):
     """All that is wrong is in the site's own ledger; what the coordinator hears is the same for all faults."""
     spoil(tmp_path, **faults)
-    ask = Hello(rounds=2, terms=METHOD.terms(), participants=NAMES)
+    ask = Hello(rounds=len(METHOD.site.all_sums(METHOD)), terms=METHOD.terms(), participants=NAMES)
     frame = unpack(answer(anna, pack(RUN, "moments", ask), None)[0])
     assert frame.kind == Refusal.kind
     assert decode(frame.body, Refusal).reason == LEAVES

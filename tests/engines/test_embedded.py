@@ -46,6 +46,7 @@ def test_results_are_those_of_sites_that_answered_with_their_models_if_asked_for
     for runner in engine.runners.values():
         runner.site = Ending
     list(engine.deliver(dict.fromkeys(["s0", "s2"], pack(RUN, "counting", Count(add=4)))))
-    wanted = {name: SiteResult(name, {"total": 4}, b"model") for name in ("s0", "s2")}
+    found = {"total": 4, "label_type": "float"}
+    wanted = {name: SiteResult(name, found, b"model") for name in ("s0", "s2")}
     assert engine.results(RUN, models=True) == wanted
-    assert engine.results(RUN, models=False) == {name: SiteResult(name, {"total": 4}) for name in wanted}
+    assert engine.results(RUN, models=False) == {name: SiteResult(name, found) for name in wanted}

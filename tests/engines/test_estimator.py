@@ -57,7 +57,9 @@ def test_parameters_of_the_method():
     learner = clone(FederatedClassifier("moments"))
     assert learner.set_params(method__space="euclidean", n_sites=4).method == MOMENTS
     assert (learner.n_sites, learner.get_params()["method__space"]) == (4, "euclidean")
-    with pytest.raises(InputError, match="'moments' has no setting 'speed'; it has holdout, prepare, rule, space"):
+    with pytest.raises(
+        InputError, match="'moments' has no setting 'speed'; it has holdout, prepare, aggregation, rule"
+    ):
         learner.set_params(method__speed=1)
 
 

@@ -27,7 +27,7 @@ def test_a_run_returns_the_model_the_ledger_and_what_each_site_has(tmp_path: Pat
     run = fedgeom.run(Naming(), named_sites(4), seed=7, record=tmp_path / "run")
     assert run.model.names == ("common", *(f"only at s{i:04d}" for i in range(4)))
     assert run.local == {f"s{i:04d}": {"names": list(run.model.names)} for i in range(4)}
-    assert len(run.ledger) == 20
+    assert len(run.ledger) == 24
     assert run.lost == {}
     assert run.folder == tmp_path / "run"
     config = read_folder(tmp_path / "run")["config"]
@@ -111,7 +111,7 @@ def test_a_run_that_broke_off_goes_on_with_what_it_had(tmp_path: Path) -> None:
             )
     run = fedgeom.run(method, named_sites(4), record=tmp_path, resume=True)
     assert run.lost == {}
-    assert len(run.ledger) == 20
+    assert len(run.ledger) == 24
     assert not (tmp_path / "resume").exists()
 
 

@@ -37,12 +37,12 @@ def test_a_run_is_written_down_as_it_goes(tmp_path: Path) -> None:
     content = read_folder(tmp_path)
     assert content["status"]["state"] == "finished"
     assert content["ledger"].entries == sites.ledger.entries
-    assert len(sites.ledger) == 5 * 4  # hello, share, seal, open, take
+    assert len(sites.ledger) == 6 * 4  # hello, meet, share, seal, open, take
     assert content["metrics"] == sites.metrics
     assert content["metrics"]["names"] == 5
     assert content["metrics"]["seconds"] >= 0
     assert (tmp_path / "model.safetensors").read_bytes() == model.to_bytes()
-    assert len((tmp_path / "events.jsonl").read_text().splitlines()) == len(events) == 2 * 5 * 4
+    assert len((tmp_path / "events.jsonl").read_text().splitlines()) == len(events) == 2 * 6 * 4
     assert sites.seed == 5
 
 
@@ -99,7 +99,7 @@ def test_however_it_ended_the_record_says_so(
         held(method, EmbeddedEngine(method, named_sites(4)), tmp_path)
     status = read_status(tmp_path)
     assert (status.state, status.detail) == (state, detail)
-    assert len(read_folder(tmp_path)["ledger"]) == 20  # what left the sites is written down all the same
+    assert len(read_folder(tmp_path)["ledger"]) == 24  # what left the sites is written down all the same
     assert not (tmp_path / "model.safetensors").exists()
 
 
@@ -139,7 +139,7 @@ def test_with_a_transcript_a_run_with_too_few_sites_goes_on_when_they_are_back(t
     assert not sites.lost
     assert len(asked) == 1 + 4  # the one that was lost, and the model to all
     assert read_status(tmp_path / "run").state == "finished"
-    assert len(read_folder(tmp_path / "run")["ledger"]) == 20
+    assert len(read_folder(tmp_path / "run")["ledger"]) == 24
 
 
 def test_a_site_whose_answer_was_useless_is_asked_again_when_the_run_goes_on(tmp_path: Path) -> None:

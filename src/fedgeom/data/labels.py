@@ -43,6 +43,23 @@ def label_type(labels: Iterable[Any]) -> LabelType:
     return "text"
 
 
+def is_one_type(types: Iterable[LabelType]) -> bool:
+    """Whether labels of these types can be the same words: whole numbers and numbers like 2.0 are."""
+    return len({"integer" if one == "float" else one for one in types}) < 2
+
+
+def joint_type(types: Iterable[LabelType]) -> LabelType:
+    """Return the type of all sites' labels, from that of each; text where they differ.
+
+    >>> joint_type(["integer", "float"]), joint_type(["float"]), joint_type(["integer", "text"])
+    ('integer', 'float', 'text')
+    """
+    found = set(types)
+    if not found or not is_one_type(found):
+        return "text"
+    return "integer" if "integer" in found else found.pop()
+
+
 def type_of_words(words: Collection[str]) -> LabelType:
     """Return the type that words have where a file does not say it: whole numbers, true and false, or text.
 

@@ -31,8 +31,8 @@ from fedgeom.federation.messages import Refusal, Waiting, pack, unpack
 from fedgeom.federation.method import METHODS
 from fedgeom.federation.record import SiteResult, write_site_result
 from fedgeom.federation.runner import SiteRunner, describe_failure
-from fedgeom.federation.site import SiteIdentity
-from fedgeom.federation.site_models import own_model_file, own_outcome
+from fedgeom.federation.site import SiteIdentity, own_outcome
+from fedgeom.federation.site_models import own_model_file
 from fedgeom.methods.catalogue import method_class, read_model
 from fedgeom.storage import make_private_folder, write_file, write_json, write_text
 

@@ -9,7 +9,7 @@ from typing import Any
 from fedgeom.data.alignment import align, compare_raw, compare_tables
 from fedgeom.data.doubts import doubts, log_counts_doubts
 from fedgeom.data.kinds import Kind, kinds_of
-from fedgeom.data.labels import LabelType, in_words, label_type
+from fedgeom.data.labels import LabelType, in_words, is_one_type, joint_type, label_type
 from fedgeom.data.rows import dense_bytes, free_memory
 from fedgeom.data.sites import SiteData
 from fedgeom.data.tables import listed
@@ -192,7 +192,7 @@ def check_aligned(
     Without a method only what every method needs is looked at.
     """
     given = _site_list(sites)
-    labels, mixed = joint_label_type(given)
+    labels, mixed = _joint_labels(given)
     if method is None or not getattr(method, "shared", True):  # sites with words of their own need no common type
         mixed = []
     given = [_in_words(site) for site in given]
@@ -339,18 +339,12 @@ def _site_list(sites: Sequence[Any]) -> list[SiteData]:
     return data
 
 
-def joint_label_type(sites: Sequence[SiteData]) -> tuple[LabelType, list[Finding]]:
-    """Return of what type all sites' labels are; where they differ, text, and what to say of it.
-
-    Whole numbers and numbers like 2.0 are the same words: whole numbers.
-    """
+def _joint_labels(sites: Sequence[SiteData]) -> tuple[LabelType, list[Finding]]:
+    """Return of what type all sites' labels are; where they differ, text, and what to say of it."""
     found = {site.name: label_type(site.y) for site in sites if site.has_label.any()}
-    types = set(found.values())
-    if types == {"integer", "float"}:
-        return "integer", []
-    if len(types) < 2:
-        return next(iter(types), "text"), []
-    by_type = {one: [name for name, its in found.items() if its == one] for one in sorted(types)}
+    if is_one_type(found.values()):
+        return joint_type(found.values()), []
+    by_type = {one: [name for name, its in found.items() if its == one] for one in sorted(set(found.values()))}
     said = "; ".join(f"{one} at {listed(names, 3)}" for one, names in by_type.items())
     what = f"labels are of different types: {said}. They are compared as text, and predictions are text"
     remedy = "give all sites labels of one type, as 1 and 'yes' cannot mean the same"

@@ -19,8 +19,8 @@ from fedgeom.federation.plain import check_names
 from fedgeom.federation.policy import Approvals, ApproveAny, Policy
 from fedgeom.federation.record import SiteResult
 from fedgeom.federation.runner import SiteRunner
-from fedgeom.federation.site import SiteIdentity
-from fedgeom.federation.site_models import own_model_file, own_outcome
+from fedgeom.federation.site import SiteIdentity, own_outcome
+from fedgeom.federation.site_models import own_model_file
 
 Interfere = Callable[[str, bytes], str | None]
 """From a site's name and the question's bytes to a reason to lose the site, or None."""

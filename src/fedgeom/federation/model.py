@@ -383,21 +383,22 @@ def _columns_facts(names: Sequence[str], kinds: Sequence[Kind]) -> Facts:
     return {name: fact for name, fact in said.items() if names and fact}
 
 
-def name_columns(data: bytes, names: Sequence[str], kinds: Sequence[Kind] = ()) -> bytes:
-    """Return a model file with the names and kinds of its columns added; without a file or names, what was given."""
-    if not data or not names:
-        return data
-    method, arrays, facts = from_bytes(data)
-    return to_bytes(method, arrays, facts | _columns_facts(names, kinds))
-
-
-def prepare_file(data: bytes, preparation: Preparation) -> bytes:
-    """Return a model file with what takes raw rows to those that the model learnt from; without a file, nothing."""
+def finish_file(
+    data: bytes,
+    model_type: type[Model],
+    *,
+    columns: Sequence[str] = (),
+    kinds: Sequence[Kind] = (),
+    preparation: Preparation | None = None,
+    labels: LabelType | None = None,
+) -> bytes:
+    """Return a model file with what its users need: columns or preparation, and the type of labels."""
     if not data:
         return data
-    method, arrays, facts = from_bytes(data)
-    prepared, fact = preparation.stored()
-    return to_bytes(method, arrays | prepared, facts | fact | _columns_facts(preparation.raw.names, ()))
+    _, arrays, facts = from_bytes(data)
+    model = model_type.from_file(arrays, facts)
+    named = model.with_columns(columns, kinds) if preparation is None else model.with_preparation(preparation)
+    return named.with_labels(labels).to_bytes()
 
 
 def to_bytes(method: str, tensors: Tensors, facts: Facts) -> bytes:

@@ -12,14 +12,15 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
 
 from fedgeom.crypto.keys import KEY_BYTES, Identity, Roster, fingerprint
+from fedgeom.data.labels import joint_type, label_type
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
 from fedgeom.federation.coordinator import Coordinator, Lost
 from fedgeom.federation.messages import Message, Question
-from fedgeom.federation.model import prepare_file
+from fedgeom.federation.model import finish_file
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.privacy import privacy_of
-from fedgeom.federation.site import Memory, Site, SiteIdentity
+from fedgeom.federation.site import Memory, Site, SiteIdentity, own_outcome
 
 A = TypeVar("A", bound=Message)
 Keep = Callable[[str, bytes], None]
@@ -98,11 +99,14 @@ def conduct_plain(method: Any, data: Sequence[SiteData], seed: int, keep: Keep |
     if privacy_of(method) is not None:
         raise InputError("the plain run adds no noise; for a run with privacy use fedgeom.run")
     sites = OpenSites(method, data, seed)
+    labels = joint_type(label_type(site.y) for site in data if site.has_label.any())
     if keep is not None:
         sites.keepers.append(
-            lambda name, file: keep(name, prepare_file(file, sites.preparation) if sites.preparation else file)
+            lambda name, file: keep(
+                name, finish_file(file, method.model_type, preparation=sites.preparation, labels=labels)
+            )
         )
-    model = method.conduct(sites).with_preparation(sites.preparation)
+    model = method.conduct(sites).with_preparation(sites.preparation).with_labels(labels)
     if sites.last_step is not None:
         sites.last_step(model)
-    return Plain(model, {name: sites.site(name).outcome() for name in sites.names})
+    return Plain(model, {name: own_outcome(sites.site(name)) for name in sites.names})

@@ -21,7 +21,7 @@ from fedgeom.errors import DecodeError, InputError, TooFewSitesError
 from fedgeom.federation.coordinator import Coordinator, Engine, Event, Lost
 from fedgeom.federation.messages import Buffer, Waiting, unpack
 from fedgeom.federation.method import Method
-from fedgeom.federation.model import name_columns, prepare_file
+from fedgeom.federation.model import finish_file
 from fedgeom.federation.policy import Invitation
 from fedgeom.federation.preparation import Preparation
 from fedgeom.federation.record import RunRecord
@@ -318,10 +318,15 @@ class Session:
         """Keep a model on the way to the last one, with the names of its columns and what prepares raw rows."""
         if self.record is None:
             return
-        if preparation is None:
-            self.record.keep(name, name_columns(data, self.columns, self.kinds))
-        else:
-            self.record.keep(name, prepare_file(data, preparation))
+        file = finish_file(
+            data,
+            self.method.model_type,
+            columns=self.columns,
+            kinds=self.kinds,
+            preparation=preparation,
+            labels=self.labels,
+        )
+        self.record.keep(name, file)
 
     def _write_down(self, model: Any, sites: Coordinator) -> None:
         if self.record is not None:

@@ -19,9 +19,11 @@ import numpy as np
 
 from fedgeom.arrays import Floats
 from fedgeom.crypto.keys import Identity, Roster
+from fedgeom.data.labels import as_given, label_type
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import ProtocolError
 from fedgeom.federation.messages import Message, Question
+from fedgeom.federation.model import LABELS
 from fedgeom.federation.policy import Approvals, ApproveAny, Budget, NoBudget, Policy
 from fedgeom.federation.preparation import Preparation
 from fedgeom.federation.settings import Settings
@@ -245,3 +247,13 @@ class Site(ABC, Generic[Mem]):
         """Answer one question."""
         reply: Message = self.handler(question)(question)
         return reply
+
+
+def own_outcome(site: Site[Any]) -> dict[str, Any]:
+    """Return what a site has in the end, its labels of the type that it gave them, and which that is unless text."""
+    found = site.outcome()
+    named = label_type(site.data.y)
+    if named == "text" or not found:
+        return found
+    typed = {"labels": as_given(found["labels"], named).tolist()} if "labels" in found else {}
+    return found | typed | {LABELS: named}

@@ -8,12 +8,12 @@ import numpy as np
 
 from fedgeom.arrays import Floats
 from fedgeom.data.kinds import Kind, kinds_of
-from fedgeom.data.labels import as_given, label_type
+from fedgeom.data.labels import label_type
 from fedgeom.data.sites import SiteData
 from fedgeom.data.validation import TableFacts
 from fedgeom.errors import FedgeomError, InputError
 from fedgeom.federation.method import METHODS
-from fedgeom.federation.model import LABELS, Model, from_bytes
+from fedgeom.federation.model import Model, from_bytes
 from fedgeom.federation.novelty import KnownRows
 from fedgeom.federation.site import Site
 
@@ -46,16 +46,6 @@ def own_model_file(site: Site[Any]) -> bytes:
         scores = _scores_aside(model, site.aside)
     made = describing(model, site.data) if scores is None else model.knowing(KnownRows.scored(scores))
     return made.with_preparation(preparation).with_labels(label_type(site.data.y)).to_bytes()
-
-
-def own_outcome(site: Site[Any]) -> dict[str, Any]:
-    """Return what a site has in the end, its labels of the type that it gave them, and which that is unless text."""
-    found = site.outcome()
-    named = label_type(site.data.y)
-    if named == "text" or not found:
-        return found
-    typed = {"labels": as_given(found["labels"], named).tolist()} if "labels" in found else {}
-    return found | typed | {LABELS: named}
 
 
 def _kinds(site: Site[Any]) -> tuple[Kind, ...]:

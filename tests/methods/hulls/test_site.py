@@ -67,7 +67,7 @@ def test_what_a_site_learns_is_how_well_the_model_fits_its_rows() -> None:
     for site in sites:
         found = held.local()[site.name]
         own = held.model.for_site(found)
-        assert found["fits"] == np.mean(own.predict(site.X) == site.y.astype(str))
+        assert found["fits"] == np.mean(own.predict(site.X) == site.y)
         assert (found["rows"], found["unknown"]) == (len(site), [])
 
 

@@ -507,7 +507,7 @@ class JoinPart(Part[JoinMemory]):
             signature=bytes(64),
         )
         statement = unsigned.statement(site.run, site.name, memory.terms_hash)
-        signed = fingerprint(*statement)
+        signed = fingerprint(site.identity.key.public, *statement)
         if memory.signed != signed:  # ML-DSA signs otherwise each time; asked again, the site shows the very same
             memory.signed = signed
             memory.signature = site.identity.key.sign("keys", *statement)
