@@ -80,8 +80,8 @@ def test_one_site_is_lost_and_one_run_resumed_at_the_level_smoke() -> None:
 
 
 def test_every_site_is_killed_at_every_step() -> None:
-    assert rehearsal.survives_dropout(CheckContext(fedgeom.Moments(), level="full")) == 4 * 8
+    assert rehearsal.survives_dropout(CheckContext(fedgeom.Moments(), level="full")) == 4 * 12
 
 
 def test_the_coordinator_dies_after_every_step() -> None:
-    assert rehearsal.survives_restart(CheckContext(fedgeom.Moments(), level="full")) == 8
+    assert rehearsal.survives_restart(CheckContext(fedgeom.Moments(), level="full")) == 12

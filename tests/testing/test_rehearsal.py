@@ -13,8 +13,8 @@ from fedgeom.testing.rehearsal import CheckContext, Rehearsal, example_sites, re
 
 def test_every_exchange_can_be_played_again_and_gives_the_same_answer() -> None:
     held = Rehearsal(fedgeom.Moments(), example_sites()).conduct()
-    assert held.steps == 8
-    assert len(held.exchanges) == 4 * 8
+    assert held.steps == 12
+    assert len(held.exchanges) == 4 * 12
     for one in held.exchanges:
         reply, memory = held.runner(one.site).answer(one.request, one.after)
         assert refused(reply) == ""

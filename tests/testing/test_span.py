@@ -21,7 +21,7 @@ from fedgeom.preparation.one_hot import OneHot
 from fedgeom.preparation.pca import PCA
 from fedgeom.preparation.scale import Clip, Scale
 from fedgeom.preparation.select_variable import SelectVariable
-from fedgeom.testing.few import OPEN, no_sum_rests_on_few, odd_updates
+from fedgeom.testing.few import OPEN, no_sum_rests_on_few, odd_tables, odd_updates
 from fedgeom.testing.rehearsal import CheckContext
 from fedgeom.testing.span import RowTerms, SmallGroup, row_terms, small_groups, updated_terms
 
@@ -139,7 +139,7 @@ def test_terms_are_what_each_row_adds() -> None:
     np.testing.assert_allclose(found.terms[2] / unit, inside * X[:, 1], atol=1e-6)
     np.testing.assert_allclose(found.terms[5] / unit, inside * X[:, 0] * X[:, 1], atol=1e-6)
     assert found.rows[41] == ("s1", 1)
-    assert found.uneven == {}
+    assert found.uneven == {"model.doubts": 0}  # of sites, not of rows
 
 
 def test_rows_held_out_have_terms_in_the_evaluation_alone() -> None:
@@ -396,6 +396,21 @@ def test_n9_calibration() -> None:
     assert_none(groups_of(fedgeom.Ridge(), tables(one_wrong)))
 
 
+def groups_of_personal_models(*without: str) -> list[SmallGroup]:
+    """Return the small groups of a run in which weak personal models call one row wrongly."""
+    odd = next(one for one in odd_tables() if one.name == "one rare word")
+    return groups_of(odd.method(fedgeom.Ridge(personal=True)), odd.sites, "ridge.calibration", *without)
+
+
+@finding("N11: the only row that personal models call wrongly, as a count")
+def test_n11_evidence() -> None:
+    assert_none(groups_of_personal_models())
+
+
+def test_n11_but_for_the_evidence_personal_models_show_no_few_rows() -> None:
+    assert_none(groups_of_personal_models("ridge.evidence"))
+
+
 def test_n10_one_negative_number() -> None:
     def one_negative(at: int, X: Floats, y: Any) -> tuple[Floats, Any]:
         X[:, 2] = np.abs(X[:, 2]) + 0.01
@@ -416,7 +431,7 @@ def test_what_the_check_leaves_out_is_a_finding_that_is_marked_here() -> None:
         (fedgeom.FedAvg(n_rounds=2, epochs=1), "'train.masked' is no sum over rows"),
         (fedgeom.Ellipses(), "sums of 'ellipses.sum' are left out (by nature: "),
         (fedgeom.PTopoFL(n_rounds=2, epochs=1, n_points=12), "'nothing rare' is refused: site-1: the policy of"),
-        (fedgeom.Moments(), "sums of 'prepare.bins' are left out (open finding N1: "),
+        (fedgeom.Moments(), "sums of 'evaluation.sum' are left out (open finding N2: "),
     ],
 )
 def test_what_the_check_does_not_judge_is_said(method: Any, words: str) -> None:

@@ -75,8 +75,8 @@ class Model(RowNovelty, ABC):
             cls.for_site = _keeping_names(vars(cls)["for_site"])  # type: ignore[method-assign]
 
     def with_preparation(self, preparation: Preparation | None) -> Self:
-        """Return the model with what takes raw rows to those that it learnt from; without any, as it is."""
-        if preparation is None:
+        """Return the model with what takes raw rows to those that it learnt from; without another one, as it is."""
+        if preparation is None or preparation is self.preparation:
             return self
         made = self.bare().with_columns(preparation.raw.names)._having("preparation", preparation)
         return made.with_labels(self.label_type)

@@ -170,7 +170,10 @@ class RowNovelty:
         """What `predict` may answer."""
 
     def _having(self, name: str, value: Any) -> Self:
-        """Return the same with another value of one attribute that is no field."""
+        """Return the same with another value of one attribute that is no field; itself where it has that value."""
+        before = getattr(self, name, None)
+        if before is value or (isinstance(value, str | tuple) and before == value):
+            return self
         made = copy.copy(self)
         object.__setattr__(made, name, value)
         return made

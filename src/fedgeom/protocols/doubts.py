@@ -33,7 +33,7 @@ from fedgeom.protocols.evaluation import EvaluationCohort, still_there
 from fedgeom.protocols.secure_sum.messages import SumQuestion
 
 
-class SumDoubts(SumQuestion, kind="model.doubts"):
+class SumDoubts(SumQuestion, kind="model.doubts", over_rows=False):
     """Ask whether the joint model does much worse on a site's rows than they alone allow."""
 
     answer_reveals: ClassVar[str] = (

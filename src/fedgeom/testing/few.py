@@ -120,6 +120,7 @@ class OpenFinding:
 OPEN: tuple[OpenFinding, ...] = (
     OpenFinding("N2", "rows held out are counted down to one", ("evaluation.sum",)),
     OpenFinding("N9", "of few rows that are called wrongly, the scores", ("ridge.calibration",)),
+    OpenFinding("N11", "few rows that personal models call wrongly, as a count", ("ridge.evidence",)),
     OpenFinding(
         "N6",
         "cells of two steps towards the anchors differ by the rows that changed cells, and few rows tie two cells",

@@ -93,7 +93,7 @@ def test_every_site_keeps_the_joint_model(space: Any) -> None:
     for site in sites:
         assert held.site(site.name).model_file() == held.model.to_bytes()
         right = float(np.mean(held.model.predict(site.X) == site.y.astype(str)))
-        assert held.local()[site.name] == {"fits": right, "rows": len(site)}
+        assert held.local()[site.name] == {"fits": right, "rows": len(site), "label_type": "integer"}
 
 
 def test_before_it_has_the_model_a_site_has_nothing() -> None:
@@ -179,6 +179,6 @@ def test_of_very_many_rows_some_are_scored(monkeypatch: pytest.MonkeyPatch) -> N
     assert some.model.to_bytes() == whole.model.to_bytes()
     for site in sites:
         drawn = site.some(20)
-        right = np.mean(whole.model.predict(drawn.X) == drawn.y.astype(str))
+        right = np.mean(whole.model.predict(drawn.X) == drawn.y)
         assert some.local[site.name]["fits"] == right
         assert whole.local[site.name]["rows"] == some.local[site.name]["rows"] == len(site)

@@ -32,7 +32,7 @@ def test_the_joint_model_predicts_by_the_generic_head():
     learner.bind(64, 3)
     Z = learner.features(generic, sites[0].X)
     scores = Z @ generic["head.generic.weight"].T + generic["head.generic.bias"]
-    assert np.array_equal(run.model.predict(sites[0].X), scores.argmax(axis=1).astype(str))
+    assert np.array_equal(run.model.predict(sites[0].X), scores.argmax(axis=1))
 
 
 def test_without_the_personal_part_it_is_fedavg_with_the_balanced_loss():

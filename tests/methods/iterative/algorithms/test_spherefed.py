@@ -24,7 +24,7 @@ def test_the_nearest_direction_is_predicted():
     Z = learner.features(model.parameters, X)
     directions = Orthonormal().build(Z.shape[1], 3).directions.numpy()
     nearest = (Z @ directions.T).argmax(axis=1)
-    assert np.array_equal(model.predict(X), nearest.astype(str))
+    assert np.array_equal(model.predict(X), nearest)
     assert np.mean(nearest == y) > 0.8
     assert (rule.head, rule.loss) == (Orthonormal(), SquaredError())
 
