@@ -99,7 +99,8 @@ class Model(RowNovelty, ABC):
         if wanted not in LABEL_TYPES:
             raise InputError(f"label type {wanted!r} given; wanted one of {', '.join(LABEL_TYPES)}")
         fits = bool(words) and as_given(words, wanted).dtype.kind != "U"
-        return self._having("label_type", wanted if fits else "text")
+        made: LabelType = wanted if fits else "text"
+        return self if made == self.label_type else self._having("label_type", made)
 
     def with_columns(self, names: Sequence[str], kinds: Sequence[Kind] = ()) -> Self:
         """Return the model with names for its columns, and the kinds of their numbers; without names, as it is."""

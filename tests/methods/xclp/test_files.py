@@ -107,4 +107,7 @@ def test_gaps_in_archives_of_cells(tmp_path: Path) -> None:
     run = fedgeom.run(fedgeom.XCLP(hash_bits=512, hamming="ot"), sites)
     assert run.metrics["classes"] == 3
     for at, site in enumerate(sites):
-        assert np.mean(run.labels[site.name] == cones(at)[1].astype(str)) > 0.9
+        truth = (
+            cones(at)[1] if at == 0 else cones(at)[1].astype(str)
+        )  # each site has its labels as its file has them
+        assert np.mean(run.labels[site.name] == truth) > 0.9

@@ -87,6 +87,29 @@ def test_in_groups_that_the_sites_draw_bounds_hold() -> None:
     )
 
 
+def test_no_draw_of_groups_has_more_letters_than_the_plan_of_all_draws() -> None:
+    """Of three sites, two are passed letters, or all three where each begins with another."""
+    sites = cones(6, rows=9, labelled=0.9)
+
+    def passed(method: fedgeom.XCLP, seed: int) -> tuple[float, float, float]:
+        steps = [
+            one
+            for one in costs_of(method, shape_of(method, sites, None, seed)).exchanges
+            if one.kind == "xclp.relay"
+        ]
+        each = [(one.times * one.sites, one) for one in steps]
+        return (
+            sum(count for count, _ in each),
+            sum(count * one.up for count, one in each),
+            sum(count * one.down for count, one in each),
+        )
+
+    bound = passed(fedgeom.XCLP(n_groups=2, drawn_by="sites", **FAST), 0)
+    draws = [passed(fedgeom.XCLP(n_groups=2, **FAST), seed) for seed in range(40)]
+    assert {count for count, _, _ in draws} == {8, 10}
+    assert all(more >= less for draw in draws for more, less in zip(bound, draw, strict=True))
+
+
 @pytest.mark.parametrize("settings", [{}, {"confidence": "code", "holdout": 0.25}, {"prepare": "table"}], ids=str)
 def test_through_anchors_bounds_hold_and_what_no_row_decides_is_exact(settings: dict[str, Any]) -> None:
     method = fedgeom.XCLP(graph="anchors", n_anchors=8, n_rounds=3, min_cell=3, **settings)

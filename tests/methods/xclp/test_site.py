@@ -14,6 +14,7 @@ from fedgeom.methods.xclp.anchors import CountCells, SumAnchorCells, SumCodes, S
 from fedgeom.methods.xclp.messages import CountClasses, CountLabels, Spread
 from fedgeom.methods.xclp.site import ATTEMPTS, XclpSite
 from fedgeom.protocols.names import CountNames
+from fedgeom.protocols.preparation import SumFloors
 from tests.methods.coordinators import fresh, hold
 from tests.methods.laws import assert_model_files_are_the_sites_own
 from tests.methods.xclp.making import cones
@@ -23,9 +24,9 @@ ANCHORS = XCLP(graph="anchors", n_anchors=8, n_rounds=3, min_cell=2)
 
 
 def test_the_sums_of_a_run_follow_from_its_settings() -> None:
-    assert tuple(XclpSite.all_sums(PAIRS)) == (CountNames, CountClasses, *[Spread] * ATTEMPTS)
+    assert tuple(XclpSite.all_sums(PAIRS)) == (CountNames, SumFloors, CountClasses, *[Spread] * ATTEMPTS)
     steps = (CountCells, SumAnchorCells) * 3
-    assert tuple(XclpSite.all_sums(ANCHORS)) == (CountNames, SumUnitRows, *steps, SumCodes)
+    assert tuple(XclpSite.all_sums(ANCHORS)) == (CountNames, SumFloors, SumUnitRows, *steps, SumCodes)
     for method in (PAIRS, ANCHORS):
         scaled = tuple(XclpSite.all_sums(replace(method, confidence="code")))
         assert scaled == (*XclpSite.all_sums(method), CountLabels)
@@ -65,8 +66,9 @@ def test_over_pairs_the_site_has_its_rows_and_through_anchors_the_joint_model() 
     over, through = hold(PAIRS, sites), hold(ANCHORS, sites)
     for site in sites:
         own = over.local()[site.name]
-        assert set(own) == {"labels", "confidences", "scores", "rows"}
+        assert set(own) == {"labels", "confidences", "scores", "rows", "label_type"}
+        assert own["label_type"] == "integer"
         np.testing.assert_array_equal(own["rows"], site.X)
         np.testing.assert_array_equal(read_model(over.site(site.name).model_file()).rows, site.X)
-        assert set(through.local()[site.name]) == {"labels", "confidences", "scores"}
+        assert set(through.local()[site.name]) == {"labels", "confidences", "scores", "label_type"}
         assert through.site(site.name).model_file() == through.model.to_bytes()

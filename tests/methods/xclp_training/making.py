@@ -36,4 +36,4 @@ def without_labels(site: SiteData, rows: Any = slice(None)) -> SiteData:
 
 def right(model: Any, data: list[SiteData]) -> float:
     """Return the share of all rows that a model puts into their class."""
-    return float(np.mean(np.concatenate([model.predict(s.X) == s.extra["truth"].astype(str) for s in data])))
+    return float(np.mean(np.concatenate([model.predict(s.X) == s.extra["truth"] for s in data])))

@@ -69,5 +69,5 @@ def test_what_leaves_follows_from_where_labels_come_from() -> None:
 
 def test_hundreds_of_rounds_are_planned_in_no_time() -> None:
     method = fedgeom.XCLPTraining.published()
-    assert method.n_sums == 1 + 500 + 4 * 334 + (method.scale == "joint") + bool(method.sums_rows)
+    assert method.n_sums == 2 + 500 + 4 * 334 + (method.scale == "joint") + bool(method.sums_rows)
     assert method.first_sum(499) == method.n_sums - 5

@@ -29,8 +29,8 @@ def test_the_sums_are_planned_round_by_round():
     kinds = [question.kind for question in XclpTrainingSite.all_sums(quick())]
     propagation = ["xclp.mean", *["xclp.cell-counts", "xclp.cell-sums"] * 2, "xclp.codes", "xclp.label-counts"]
     spread = [*propagation, "train.masked"]
-    assert kinds == ["names.count", "train.columns", "train.masked", *spread, *spread]
-    assert len(XclpTrainingSite.all_sums(quick(labels="none", scale="none"))) == 1 + 3
+    assert kinds == ["names.count", "prepare.floors", "train.columns", "train.masked", *spread, *spread]
+    assert len(XclpTrainingSite.all_sums(quick(labels="none", scale="none"))) == 2 + 3
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_sites_may_be_unlabelled_labelled_or_tiny():
     for labels in (ANCHORS, "site", "network", "none"):
         run = fedgeom.run(quick(labels=labels), data, seed=2)
         assert not run.lost
-        truth = np.concatenate([s.extra["truth"].astype(str) for s in data])
+        truth = np.concatenate([s.extra["truth"] for s in data])
         assert np.mean(run.model.predict(np.vstack([s.X for s in data])) == truth) > 0.85
 
 

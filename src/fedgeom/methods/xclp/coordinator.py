@@ -296,7 +296,7 @@ class Propagate(Steps):
             up={name: array_size("u1", one) - array_size("u1", 1) for name, one in rows.items()},
             **more,
         )
-        yield Comparisons(settings, rows, self.round, decides)
+        yield Comparisons(settings, rows, self.round, decides, drawn=bool(bound))
         yield Sum(CountClasses(classes=self.classes, group=group, round=self.round), count, bound=bound, to=names)
         if not any(self.labelled.get(name, 1) for name in names):
             bound = UNLABELLED

@@ -193,6 +193,8 @@ class Comparisons(Steps):
     round: int = 0
     bound: str = ""
     """What decides it, where the sites' tables are not known."""
+    drawn: bool = False
+    """Whether the sites are drawn later: then nobody knows who begins with whom."""
 
     def steps(self, shape: Shape, private: bool) -> Plan:
         """Yield the questions of all waves; where rows are not known, those of one, without letters."""
@@ -200,7 +202,7 @@ class Comparisons(Steps):
             yield self._begin(shape)
             for number in range(variant(self.settings.hamming).passes):
                 yield self._pass_on(shape, number + 1)
-        elif self.bound and len(self.rows) > PAIRED:
+        elif self.drawn or (self.bound and len(self.rows) > PAIRED):
             yield from self._reckoned(shape)
         else:
             yield from self._dealt(shape)
