@@ -176,8 +176,8 @@ def test_what_sites_wrote_down_is_what_the_coordinator_wrote_down(federation: Fe
         assert [(e.answer, e.sent, e.received) for e in journal] == [
             (e.kind, e.bytes, e.received) for e in received
         ]
-        assert len(journal) == 9
-        line = f"asked hulls.encode ({journal[5].received:,} B)"
+        assert len(journal) == 10
+        line = f"asked hulls.encode ({journal[6].received:,} B)"
         assert federation.until(lambda name=name, line=line: line in federation.said(name))  # type: ignore[misc]
 
 

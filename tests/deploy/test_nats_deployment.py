@@ -68,7 +68,7 @@ def test_what_sites_wrote_down_is_what_the_coordinator_wrote_down(there: Federat
         assert [(e.answer, e.sent, e.received) for e in journal] == [
             (e.kind, e.bytes, e.received) for e in received
         ]
-        assert len(journal) == 9
+        assert len(journal) == 10
         assert there.until(lambda name=name: "asked hulls.encode" in there.said(name))  # type: ignore[misc]
 
 
