@@ -411,6 +411,12 @@ def test_n11_but_for_the_evidence_personal_models_show_no_few_rows() -> None:
     assert_none(groups_of_personal_models("ridge.evidence"))
 
 
+@finding("N12: the joint scale of hulls has columns that one row sets apart")
+def test_n12_joint_map_of_hulls() -> None:
+    method = fedgeom.Hulls(epsilon=0.2, names="shared", embedding="discriminant")
+    assert_none(groups_of(method, tables(one_flag)))
+
+
 def test_n10_one_negative_number() -> None:
     def one_negative(at: int, X: Floats, y: Any) -> tuple[Floats, Any]:
         X[:, 2] = np.abs(X[:, 2]) + 0.01

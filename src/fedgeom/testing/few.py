@@ -120,6 +120,7 @@ class OpenFinding:
 OPEN: tuple[OpenFinding, ...] = (
     OpenFinding("N2", "rows held out are counted down to one", ("evaluation.sum",)),
     OpenFinding("N9", "of few rows that are called wrongly, the scores", ("ridge.calibration",)),
+    OpenFinding("N12", "columns of a joint map of hulls have no floors", ("hulls.scales", "hulls.scatter")),
     OpenFinding("N11", "few rows that personal models call wrongly, as a count", ("ridge.evidence",)),
     OpenFinding(
         "N6",
