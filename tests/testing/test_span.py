@@ -411,6 +411,12 @@ def test_n11_but_for_the_evidence_personal_models_show_no_few_rows() -> None:
     assert_none(groups_of_personal_models("ridge.evidence"))
 
 
+@finding("N13: products of bins and columns that few rows have")
+def test_n13_bins_and_columns() -> None:
+    sites = next(odd_tables()).sites
+    assert_none(groups_of(fedgeom.Ridge(features=["linear", "binned"]), sites))
+
+
 @finding("N12: the joint scale of hulls has columns that one row sets apart")
 def test_n12_joint_map_of_hulls() -> None:
     method = fedgeom.Hulls(epsilon=0.2, names="shared", embedding="discriminant")
