@@ -14,7 +14,7 @@ from fedgeom.federation.results import ABSENT, LEAVES, RunWarning, lost_site, lo
         ("a message of 149 bytes came; the limit is 26", "max_message_bytes"),
         (LEAVES, "site's own log"),
         (ABSENT, "fedgeom site start"),
-        ("the weights make this a sum of too few sites; the policy asks for 3", "min_cohort"),
+        ("the weights make this a sum of 2.2 sites; the policy asks for 3", "min_cohort"),
         ("2 sites are left; its policy asks for at least 3", "min_cohort"),
         ("site 'ulm' does not take part in method 'hulls'", "steward"),
         ("the steward has revoked the approval", "fedgeom site approve"),

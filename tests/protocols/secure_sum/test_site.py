@@ -286,7 +286,7 @@ def test_a_list_that_leaves_only_light_sites_beside_a_heavy_one_is_not_signed() 
     lie.memories[ME] = msgspec.msgpack.encode(site.memory)
     one_heavy = (ME, *light)
     dropped = tuple(name for name in lie.names if name not in one_heavy)
-    lie.refused(ME, Confirm(round=0, alive=one_heavy, dropped=dropped), "the weights make this a sum of too few sites")
+    lie.refused(ME, Confirm(round=0, alive=one_heavy, dropped=dropped), "the weights make this a sum of 1.3 sites")
     assert isinstance(lie.ask(ME, Confirm(round=0, alive=lie.names, dropped=())), Confirmation)
 
 
@@ -300,7 +300,7 @@ def test_witnesses_see_the_weights_and_sign_them() -> None:
     told = {"round": 0, "question_hash": bytes(32), "content": bytes(32)}
     told |= {"members": lie.names, "participants": summed_sites}
     ask = Witness(**told, **lists, factors=factors, letters=lie.mail[witness])
-    lie.refused(witness, ask, "the weights make this a sum of too few sites")
+    lie.refused(witness, ask, "the weights make this a sum of 1.0 sites")
     strange = {"s0009": 1.0, "s0010": 1.0, "s0011": 1.0}
     lie.refused(witness, replace(ask, factors=strange), "the weights are not those of the sites that are summed")
     everyone = {"alive": summed_sites, "dropped": ()}

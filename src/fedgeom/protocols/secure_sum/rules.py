@@ -184,7 +184,7 @@ class CohortRules:
         least = max(least, self.joining.site.policy.min_cohort)
         if len(values) < least or mixed < MIXED * least:
             raise ProtocolError(
-                f"the weights make this a sum of too few sites; the policy asks for {least}. Weigh the sites alike "
+                f"the weights make this a sum of {mixed:.1f} sites; the policy asks for {least}. Weigh the sites alike "
                 '(such as closeness=False, trust="none"), or take fewer clusters or more sites'
             )
 
