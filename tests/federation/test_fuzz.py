@@ -1,6 +1,6 @@
 """Spoilt messages against both ends: refused in words, quickly, in little memory, and never taken for good ones.
 
-5,000 messages in the first tier of tests, 100,000 in the second; `FEDGEOM_FUZZ` sets another number. Half of them are
+5,000 messages in the first tier of tests, 40,000 in the second; `FEDGEOM_FUZZ` sets another number. Half of them are
 tried against each end; ``pytest -s`` shows how they ended.
 """
 
@@ -52,7 +52,7 @@ from tests.federation.fuzzing import (
 )
 from tests.tiers import FULL
 
-COUNT = int(os.environ.get("FEDGEOM_FUZZ", "100000" if FULL else "5000"))
+COUNT = int(os.environ.get("FEDGEOM_FUZZ", "40000" if FULL else "5000"))
 HALF = -(-COUNT // 2)
 """So many against the sites, as many against the coordinator."""
 BATCH = 250
