@@ -167,7 +167,7 @@ def _one_shot(n: int) -> dict[str, Any]:
         "peak_GiB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
         "kB_sent_per_site": run.ledger.sent() / n / 1e3,
         "hull_points": run.metrics["hull_points"],
-        "accuracy": float(np.mean(model.predict(drawn.X) == drawn.y.astype(str))),
+        "accuracy": float(np.mean(model.predict(drawn.X) == drawn.y)),
     }
 
 
