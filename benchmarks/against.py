@@ -25,7 +25,8 @@ def cases() -> dict[str, tuple[object, list[object]]]:
     import fedgeom
 
     def sites(count: int, rows: int, columns: int, classes: int = 3, *, disc: bool = False) -> list[object]:
-        rng, y = np.random.default_rng(0), np.arange(rows) % classes
+        rng = np.random.default_rng(0)
+        y = np.arange(rows) % classes
         found = []
         for at in range(count):
             X = 0.15 * rng.normal(size=(rows, columns)) + 0.3 * (y[:, None] == np.arange(columns) % classes)

@@ -20,7 +20,8 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parent / "docs" / "benchmarks.md"
-BEGIN, END = "<!-- summary: begin -->", "<!-- summary: end -->"
+BEGIN = "<!-- summary: begin -->"
+END = "<!-- summary: end -->"
 
 
 @dataclass(frozen=True)
@@ -226,7 +227,8 @@ def main() -> None:
     options = parser.parse_args()
     if options.results:
         text = PAGE.read_text(encoding="utf-8")
-        head, tail = text.split(BEGIN)[0], text.split(END)[1]
+        head = text.split(BEGIN)[0]
+        tail = text.split(END)[1]
         PAGE.write_text(f"{head}{BEGIN}\n{summary()}\n{END}{tail}", encoding="utf-8")
         print(summary())
         return

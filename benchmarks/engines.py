@@ -54,7 +54,8 @@ from fedgeom.engines.processes import free_port  # noqa: E402
 from fedgeom.federation.coordinator import Event  # noqa: E402
 from fedgeom.federation.session import Session  # noqa: E402
 
-RESULTS, PAGE = HERE / "results" / "engines.json", HERE.parent / "docs" / "engines.md"
+RESULTS = HERE / "results" / "engines.json"
+PAGE = HERE.parent / "docs" / "engines.md"
 METHOD = fedgeom.Moments(space="euclidean", rule="centroid", classes=("no", "yes"))
 SETTINGS = 'method = "moments"\nwait = 600\ndeadline = 900\nmin_sites = {n}\n[parameters]\nspace = "euclidean"\n'
 SETTINGS += 'rule = "centroid"\nclasses = ["no", "yes"]\n'
@@ -279,7 +280,9 @@ def flower_run(there: Federation, n: int, columns: int) -> tuple[dict[str, float
     for site in make_sites(n, columns):
         np.savez(there.sites[site.name].path / "data.npz", X=site.X, y=site.y)
     job = there.submit(SETTINGS.format(n=n), name=f"columns-{columns}")
-    watch, seen, end = Watch(), 0, time.monotonic() + LONGEST
+    watch = Watch()
+    seen = 0
+    end = time.monotonic() + LONGEST
     while time.monotonic() < end:
         state = there.status(job)["state"]
         events = there.events(job)
@@ -318,7 +321,8 @@ def measure(
 ) -> dict[str, Any]:
     """Compare the engines with this many sites; ``save`` gets what is known before the large messages."""
     need_memory(n)
-    began, times = time.monotonic(), 2 if n < 50 else 1
+    began = time.monotonic()
+    times = 2 if n < 50 else 1
     plain, expected = embedded(n, 2)
     columns = COLUMNS.get(n, 500)
     row: dict[str, Any] = {"sites": n, "runs": times, "embedded_question_s": per_question(plain)}
@@ -337,7 +341,8 @@ def measure(
         if large:
             save(row)
             time.sleep(IDLE_SECONDS)
-            used, start = processor_seconds(there), time.perf_counter()
+            used = processor_seconds(there)
+            start = time.perf_counter()
             time.sleep(10)
             row["idle_processors"] = (processor_seconds(there) - used) / (time.perf_counter() - start)
             heavy, expected = embedded(n, columns)
@@ -353,7 +358,8 @@ def measure(
 
 def slowdown() -> float:
     """Return how many seconds a second of processor time takes just now."""
-    began, used = time.perf_counter(), time.process_time()
+    began = time.perf_counter()
+    used = time.process_time()
     while time.process_time() < used + 0.3:
         pass
     return (time.perf_counter() - began) / (time.process_time() - used)
@@ -373,7 +379,8 @@ def figure(value: float) -> str:
 
 def page(results: dict[str, Any]) -> str:
     """Return the page with the tables."""
-    rows, before = list(results.get("sites", {}).values()), results.get("before", {})
+    rows = list(results.get("sites", {}).values())
+    before = results.get("before", {})
     rows.sort(key=lambda row: int(row["sites"]))
     lines = [*HEAD, "", *nats_lines(results.get("nats", {}), results.get("nats_long", {})), *TABLE_HEAD[1:]]
     lines += [

@@ -38,7 +38,8 @@ from fedgeom.deploy.jobs import Job  # noqa: E402
 from fedgeom.federation.record import read_folder  # noqa: E402
 from fedgeom.federation.results import lost_in  # noqa: E402
 
-RESULTS, PAGE = HERE / "results" / "faults.json", HERE.parent / "docs" / "faults.md"
+RESULTS = HERE / "results" / "faults.json"
+PAGE = HERE.parent / "docs" / "faults.md"
 QUESTIONS = (
     "join.hello", "join.meet", "join.share", "hulls.extent", "sum.confirm", "sum.unmask",
     "hulls.encode", "sum.confirm", "sum.unmask", "hulls.take-model",

@@ -112,7 +112,8 @@ def secure_sum(quick: bool) -> dict[str, Any]:
     from fedgeom.crypto.masks import Ring, add_masks
     from fedgeom.methods.hulls.encoding import field_above
 
-    entries, peers = 10_000 if quick else 100_000, 99
+    entries = 10_000 if quick else 100_000
+    peers = 99
     keys = [os.urandom(32) for _ in range(peers + 1)]
     zeros = bytes(1 << 16)
 
@@ -157,7 +158,8 @@ def _one_shot(n: int) -> dict[str, Any]:
 
     drawn = labelled_disc(60 * n, 0.95, 0.1, np.random.default_rng(0), reference_norm=0.3)
     sites = fedgeom.split(drawn.X, drawn.y, n)
-    began, wall = time.process_time(), time.perf_counter()
+    began = time.process_time()
+    wall = time.perf_counter()
     run = fedgeom.run(fedgeom.Hulls(epsilon=0.1), sites)
     model = run.model.for_site(run.local[sites[0].name])
     return {
@@ -179,9 +181,11 @@ def many_rows(quick: bool) -> dict[str, Any]:
     from fedgeom.methods.hulls.core import class_hulls, classifier_of
     from papers.hulls.plain import plain
 
-    n, count = 200_000 if quick else 1_000_000, 10
+    n = 200_000 if quick else 1_000_000
+    count = 10
     rng = np.random.default_rng(0)
-    X, owner = uniform_disc(n, 0.9, rng), rng.integers(0, 5, n)
+    X = uniform_disc(n, 0.9, rng)
+    owner = rng.integers(0, 5, n)
     sector = np.floor((np.arctan2(X[:, 1], X[:, 0]) / np.pi + 1) * count / 2).astype(int).clip(0, count - 1)
     names = np.array([f"c{k}" for k in range(count)])
     sites = [fedgeom.SiteData(f"s{k}", X[owner == k], names[sector[owner == k]]) for k in range(5)]

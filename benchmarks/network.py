@@ -50,7 +50,8 @@ METHODS = {
 
 def drawn(count: int) -> list[fedgeom.SiteData]:
     """Return so many small sites of 20 columns."""
-    rng, labels = np.random.default_rng(0), np.array(["a", "b"] * 10)
+    rng = np.random.default_rng(0)
+    labels = np.array(["a", "b"] * 10)
     shift = np.where(labels == "a", 0.0, 1.0)[:, None]
     return [fedgeom.SiteData(f"s{k:04}", rng.normal(size=(20, 20)) + shift, labels) for k in range(count)]
 
@@ -113,7 +114,8 @@ def draw(found: Mapping[str, Any]) -> None:
     figure, axes = plt.subplots(1, len(found), figsize=(11, 4.6), sharey=True, layout="constrained")
     for panel, (title, lines) in zip(np.atleast_1d(axes), found.items(), strict=True):
         for (name, line), mark in zip(lines.items(), "os^Dv", strict=True):
-            at, seconds = [int(count) for count in line], [one["seconds"] for one in line.values()]
+            at = [int(count) for count in line]
+            seconds = [one["seconds"] for one in line.values()]
             style = "none" if name == LOSSES else "-"  # runs of their own, each with its luck
             panel.plot(at, seconds, marker=mark, markersize=5, linestyle=style, label=name)
             for count, one in line.items():

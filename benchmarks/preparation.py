@@ -61,7 +61,8 @@ def many_cells(rows: int, genes: int, seed: int = 0) -> Any:
     rng = np.random.default_rng(seed)
     per_row = max(1, int(DENSITY * genes))
     level = (1 + 8 * rng.gamma(0.5, 1.0, genes)).astype(np.float32)
-    data, indices = np.empty(rows * per_row, np.float32), np.empty(rows * per_row, np.int32)
+    data = np.empty(rows * per_row, np.float32)
+    indices = np.empty(rows * per_row, np.int32)
     for at in range(0, rows, 1000):
         some = slice(at * per_row, min(at + 1000, rows) * per_row)
         place = (np.arange(per_row) + rng.random((min(at + 1000, rows) - at, per_row))) * (genes / per_row)
