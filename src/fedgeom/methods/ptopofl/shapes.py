@@ -69,8 +69,8 @@ class DescribePrivately(Question, kind="topo.describe.private", answer=Descripti
     """Ask for a differentially private descriptor."""
 
     answer_reveals: ClassVar[str] = (
-        "48 numbers on the shape of this site's rows with noise: (ε, δ)-differentially private for one row, with the "
-        "ε and δ of the run's terms"
+        "48 numbers on the shape of this site's rows with noise: (ε, δ)-differentially private for one row more or "
+        "less, with the ε and δ of the run's terms"
     )
     round: RoundNumber
 
