@@ -75,7 +75,8 @@ class DescribePrivately(Question, kind="topo.describe.private", answer=Descripti
     round: RoundNumber
 
 
-NOTHING, NONE = Array.of(np.empty((0, 2))), Array.of(np.empty(0))
+NOTHING = Array.of(np.empty((0, 2)))
+NONE = Array.of(np.empty(0))
 """What is sent for diagrams and for descriptors that nobody asked for."""
 CONSENSUS = "consensus"
 """The branch of what sites are given last that has the joint model, beside their cluster's."""
