@@ -449,8 +449,8 @@ def _cells_of(X: Any, column: Any) -> npt.NDArray[Any]:
         or not 0 <= column < rows.shape[1]
     ):
         raise InputError(f"column {column!r} of X of shape {rows.shape} given; wanted its number, from 0")
-    cells: npt.NDArray[Any] = rows[:, column]
-    return cells[np.isfinite(cells)]
+    cells = rows[:, column]
+    return np.asarray(cells[np.isfinite(cells)])
 
 
 def _values_of(X: Any, column: Any, n_points: int) -> list[Any]:
