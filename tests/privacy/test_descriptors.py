@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.stats import kstest, norm
 
+from fedgeom import PTopoFL
 from fedgeom.crypto.masks import SystemDraws
 from fedgeom.errors import InputError
 from fedgeom.geometry.topology.descriptors import NAMES, betti_curve, describe, descriptor
@@ -124,17 +125,51 @@ def test_one_row_fills_a_hundred_loops_in_r20() -> None:
 
 @examples(25)
 @given(st.integers(0, 9999), st.sampled_from([None, 0.3, 50.0]))
-def test_one_row_moves_the_mean_by_at_most_the_stated_sensitivity(seed: int, radius: float | None) -> None:
+def test_one_row_more_moves_the_mean_by_at_most_the_stated_sensitivity(seed: int, radius: float | None) -> None:
+    """Given the noisy count, which is the same for both here: 60 and 61 rows make five blocks of 12."""
     rng = np.random.default_rng(seed)
     X = rng.random((60, 3))
-    other = X.copy()
-    other[rng.integers(60)] = rng.normal(size=3) * 100
+    more = np.vstack([X, rng.normal(size=3) * 10.0 ** rng.integers(0, 300)])
     options = {"epsilon": 1.0, "delta": 1e-5, "block_rows": 12, "radius": radius}
-    a, b = (private_descriptor(Y, 0.0, 1.0, rng=quiet(seed), **options) for Y in (X, other))
-    assert a.blocks == 5
+    a, b = (private_descriptor(Y, 0.0, 1.0, rng=quiet(seed), **options) for Y in (X, more))
+    assert a.blocks == b.blocks == 5
     rounding = np.sqrt(48) * a.sigma * 2.0**-private_descriptors.DIGITS
     assert 0 < a.sensitivity <= np.sqrt(48) / 5
     assert np.linalg.norm(a.values - b.values) <= a.sensitivity + rounding
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
+@pytest.mark.parametrize("releases", [1, 5])
+def test_count_and_mean_together_keep_the_budget_for_one_row_more(epsilon: float, releases: int) -> None:
+    """μ² adds up over the two Gaussian releases: the exact curve of their sum is at most δ, and ρ what is charged."""
+    found = subsample_and_aggregate(
+        400,
+        lambda rows: np.zeros(48),
+        block_rows=20,
+        low=0,
+        high=np.ones(48),
+        epsilon=epsilon,
+        delta=1e-5,
+        rng=quiet(),
+        releases=releases,
+    )
+    mu = np.sqrt(releases * (1 / found.rows_sigma**2 + (found.sensitivity / found.sigma) ** 2))
+    assert 0.99e-5 < gaussian_delta(1.0, mu, epsilon) <= 1e-5
+    charged = PTopoFL(epsilon=epsilon, delta=1e-5).spends
+    assert charged is not None
+    assert mu**2 / 2 == pytest.approx(charged.rho, rel=1e-6)
+
+
+def test_how_many_rows_there_are_is_told_with_noise_alone() -> None:
+    """39 rows and 40 are one block and two by division: what is published follows from a count with noise instead."""
+    options = {"block_rows": 20, "low": 0, "high": 1, "epsilon": 1.0, "delta": 1e-5, "rng": SystemDraws()}
+    found = {n: [subsample_and_aggregate(n, lambda rows: [0.5], **options) for _ in range(400)] for n in (39, 40)}
+    for n, all_ in found.items():
+        gaps = np.array([one.rows - n for one in all_]) / all_[0].rows_sigma
+        assert kstest(gaps, norm.cdf).pvalue > 1e-5
+        assert all(one.blocks == max(1, int(np.floor(one.rows / 20))) for one in all_)
+    assert all_[0].rows_sigma > 10
+    assert len({one.blocks for one in found[39]} & {one.blocks for one in found[40]}) > 2
 
 
 def test_the_bound_is_reached() -> None:
@@ -155,7 +190,7 @@ def test_the_bound_is_reached() -> None:
         )
         return found.values, found.sensitivity
 
-    data, other = np.zeros(40), np.zeros(40)
+    data, other = np.zeros(40), np.zeros(40)  # of 40 rows, those of the block of row 5 jump
     data[5], other[5] = -1.0, 1.0
     for radius, wanted in ((None, np.sqrt(3) / 4), (0.25, 0.5 / 4), (9.0, np.sqrt(3) / 4)):
         (a, sensitivity), (b, _) = released(data, radius), released(other, radius)
@@ -163,16 +198,24 @@ def test_the_bound_is_reached() -> None:
         assert np.linalg.norm(a - b) == pytest.approx(wanted, rel=1e-2)
 
 
-def test_blocks_are_disjoint_and_of_equal_size() -> None:
-    seen: list[np.ndarray] = []
+def test_a_row_s_block_is_its_own_draw_and_blocks_are_neither_large_nor_small() -> None:
+    def blocks(n: int) -> list[list[int]]:
+        return [rows.tolist() for rows in private_descriptors._drawn_blocks(n, 4, np.random.default_rng(0))]
+
+    assert sorted(row for rows in blocks(47) for row in rows) == list(range(47))
+    more = blocks(48)
+    assert [[row for row in rows if row != 47] for rows in more] == blocks(47)  # the others stay where they are
+    sizes: list[int] = []
 
     def statistic(rows: np.ndarray) -> list[float]:
-        seen.append(rows)
+        sizes.append(len(rows))
         return [1.0]
 
-    subsample_and_aggregate(47, statistic, block_rows=10, low=0, high=1, **PLAIN)
-    assert [len(rows) for rows in seen] == [10] * 4
-    assert len(set(np.concatenate(seen).tolist())) == 40
+    found = subsample_and_aggregate(40_000, statistic, block_rows=10, low=0, high=1, **PLAIN | {"rng": quiet()})
+    assert (min(sizes), max(sizes)) == (5, 20)
+    small = found.blocks - len(sizes)
+    assert 0 < small < 0.06 * found.blocks  # as many as chance has it: P(Poisson(10) < 5) = .029
+    assert found.values[0] == pytest.approx(1 - 0.5 * small / found.blocks)
 
 
 def test_the_noise_has_the_stated_deviation_and_many_releases_share_the_budget() -> None:
@@ -185,14 +228,16 @@ def test_the_noise_has_the_stated_deviation_and_many_releases_share_the_budget()
     for found in (one, four):
         assert np.std(found.values - 0.5) == pytest.approx(found.sigma, rel=0.1)
         assert abs(np.mean(found.values) - 0.5) < 6 * found.sigma / np.sqrt(3000)
-    assert four.sigma == pytest.approx(2 * one.sigma)
-    assert one.sigma == pytest.approx(gaussian_sigma(1.0, 1e-5, np.sqrt(3000) / 10))
+    assert four.sigma * four.blocks == pytest.approx(2 * one.sigma * one.blocks)
+    for found in (one, four):
+        whole = gaussian_sigma(1.0, 1e-5, np.sqrt(3000 * found.releases / 0.95))
+        assert found.sigma * found.blocks == pytest.approx(whole)
     assert not np.array_equal(one.values, four.values)
 
 
 def test_what_it_costs_is_what_the_first_lines_say() -> None:
-    c = gaussian_sigma(1.0, 1e-5, 1.0)
-    assert [int(np.ceil(c * d / 0.1)) for d in (np.sqrt(48), 2.0, 1.0)] == [259, 75, 38]
+    c = gaussian_sigma(1.0, 1e-5, 1.0) / np.sqrt(1 - private_descriptors.ROWS_SHARE)
+    assert [int(np.ceil(c * d / 0.1)) for d in (np.sqrt(48), 2.0, 1.0)] == [266, 77, 39]
 
 
 def test_a_statistic_beyond_its_bounds_or_not_a_number_is_clipped() -> None:
@@ -206,7 +251,7 @@ def test_many_blocks_come_near_the_descriptor_of_a_block() -> None:
     kept = [NAMES.index("entropy H0"), NAMES.index("amplitude H0")]
     rng = np.random.default_rng(int.from_bytes(os.urandom(32), "little"))
     found = private_descriptor(X, 0.0, 1.0, epsilon=2.0, delta=1e-5, rng=rng, coordinates=kept)
-    assert found.blocks == 200
+    assert 190 < found.blocks < 210
     high = descriptor_bounds(2)[1][kept]
     typical = np.mean(
         [descriptor(X[i : i + 20], scale="none", size_free=True)[kept] for i in range(0, 4000, 20)], 0
@@ -257,8 +302,9 @@ def test_what_cannot_be_used_is_refused(call: object, words: str) -> None:
 def test_releases_are_whole_numbers_of_a_unit_with_discrete_noise() -> None:
     options = {"block_rows": 10, "low": 0, "high": np.ones(2000), "epsilon": 1.0, "delta": 1e-5}
     found = subsample_and_aggregate(100, lambda rows: np.full(2000, 1 / 3), rng=SystemDraws(), **options)
-    unit = 2.0 ** (np.floor(np.log2(found.sigma * 10 * (1 - 1e-6))) - private_descriptors.DIGITS)
-    whole = found.values * 10 / unit
+    blocks = found.blocks
+    unit = 2.0 ** (np.floor(np.log2(found.sigma * blocks * (1 - 1e-6))) - private_descriptors.DIGITS)
+    whole = found.values * blocks / unit
     assert np.abs(whole - np.rint(whole)).max() < 1e-3  # but for the division by blocks
     assert kstest((found.values - 1 / 3) / found.sigma, norm.cdf).pvalue > 1e-5
 

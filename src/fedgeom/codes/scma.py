@@ -30,7 +30,8 @@ from fedgeom.errors import DecodeError, InputError
 
 LIMB = 21
 """Bits of a limb: three hold any residue below 2**63."""
-_ROWS, _BEGUN = 64, 1 << 11
+_ROWS = 64
+_BEGUN = 1 << 11
 """How many rows of the product are made at a time, and how many powers one by one."""
 FEW = 256
 """Up to so many positions: Σ of 3·256 products of two limbs stays below 2**52. More are faster by polynomials."""

@@ -34,7 +34,8 @@ from fedgeom.crypto.masks import KeyStream
 from fedgeom.errors import InputError
 from fedgeom.memo import memoize
 
-SMALLEST, LARGEST = 8.0, 2.0**36
+SMALLEST = 8.0
+LARGEST = 2.0**36
 """The deviations that can be drawn: below, sums of several are no discrete Gaussians, and above the bits are few."""
 LARGEST_TABLE = 1024.0
 """Larger deviations are drawn as sums: a table of 2¹⁶ places would leave too many chances to the second one."""

@@ -104,7 +104,8 @@ class Ring:
 
 _PIECE = 1 << 14
 """How many words are made at a time, 128 KiB: they stay in the processor's cache until they are added."""
-_SHORT, _BATCH = 1 << 11, 8
+_SHORT = 1 << 11
+_BATCH = 8
 """Vectors of so few words are masked by so many keys at a time where words may have to be skipped: of these, it is the
 calls that take the time."""
 _HASHED = 1 << 7

@@ -510,7 +510,9 @@ def _numbers(
     return replace(found, X=as_rows(X, str(file)), y=y, columns=tuple(map(str, found.columns)))
 
 
-ROW, OBS_NAMES, UNNAMED = "row", "obs_names", "index"
+ROW = "row"
+OBS_NAMES = "obs_names"
+UNNAMED = "index"
 """What the names of rows are called where a file does not say it: numbers, cells, and rows of other tables."""
 
 

@@ -102,7 +102,8 @@ def findings_of(error: InputError, site: str = "", *, topic: str = "") -> list[F
     ]
 
 
-ALIKE, ALIKE_TOO = ("counts",), "at the first of them; the others are alike"
+ALIKE = ("counts",)
+ALIKE_TOO = "at the first of them; the others are alike"
 """Topics of which single sites' numbers are not worth a line each, and what is said instead."""
 
 

@@ -92,7 +92,8 @@ def _answer(
     with _notes() as notes:
         try:
             identity = _identity(folder)
-            load, method = functools.cache(lambda: read_data(folder, text=True)), method_class(frame.method)
+            load = functools.cache(lambda: read_data(folder, text=True))
+            method = method_class(frame.method)
             runner = SiteRunner(method.site, method, identity, load)
             reply, memory = runner.answer(request, kept.memory or None, begin)
         except InputError as error:  # about files of the site, which are nobody else's business

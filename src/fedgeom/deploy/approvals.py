@@ -39,7 +39,8 @@ MOST_WAITING = 50
 QUIET_SECONDS = 600.0
 """While the list is full, the steward is told of a new job only after so long without any."""
 
-FORGET_WAITING, FORGET_NOTED = 30 * DAY, 90 * DAY
+FORGET_WAITING = 30 * DAY
+FORGET_NOTED = 90 * DAY
 """After how long a job that still waits, or that ran by a rule, is forgotten."""
 
 LARGEST_JOB = 64 * 2**10
@@ -152,7 +153,8 @@ class ApprovalStore:
     def revoke(self, prefix: str) -> tuple[str, int]:
         """Revoke all approvals of the one job whose hash begins so; return its hash and how many there were."""
         with self.exclusive():
-            file, now = self.read(), self.clock()
+            file = self.read()
+            now = self.clock()
             known = sorted({one.hash for one in file.approvals})
             found = [hash for hash in known if prefix and hash.startswith(prefix)]
             if len(found) != 1:
@@ -257,7 +259,8 @@ class FolderApprovals:
         number = run.hex()
         store = self.store
         with store.exclusive():
-            file, now = store.read(), store.clock()
+            file = store.read()
+            now = store.clock()
             mine = [one for one in file.approvals if one.hash == digits]
             if _uses(mine, number):
                 self._check(mine, number)

@@ -493,7 +493,10 @@ def planned_sums(steps: Sequence[Step], *, private: bool) -> list[SumKind]:
 
 
 Word = Annotated[str, msgspec.Meta(max_length=200)]
-NUMBER, TEXT, EMPTY, FREE = 0, 1, 2, 3
+NUMBER = 0
+TEXT = 1
+EMPTY = 2
+FREE = 3
 """What a column holds at a site: numbers, categories, nothing at all, or text with too many different words."""
 
 

@@ -16,7 +16,8 @@ from fedgeom.privacy.mechanism import honest_sites
 LARGEST_DELTA = 0.01
 OFF = 1e-21
 """How far noise on ten million numbers may be off, times 10⁶: the share of δ that the accountant leaves for it."""
-SHORTEST, LONGEST = 1e-100, 1e100
+SHORTEST = 1e-100
+LONGEST = 1e100
 """What ``clip`` may be."""
 
 

@@ -13,7 +13,8 @@ from fedgeom.federation.settings import Between, Distinct, read_value
 from fedgeom.federation.steps import Block, Columns, FitContext, Step, StepFit
 from fedgeom.preparation.quantiles import as_dense, some_columns
 
-MISSING, OTHER = "is missing", "is another"
+MISSING = "is missing"
+OTHER = "is another"
 """What the columns of empty cells, and of rare words, are called after the column they come from."""
 
 

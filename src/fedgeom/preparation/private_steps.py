@@ -219,7 +219,8 @@ def _keep(fit: StepFit, values: Floats, gaps: Floats, least: float) -> None:
     fit.put(kept=np.arange(len(values), dtype=np.int64), value=values, gaps=(gaps > least).astype(np.uint8))
 
 
-DEPTH_BINS, DEPTH_OCTAVES = 128, 32
+DEPTH_BINS = 128
+DEPTH_OCTAVES = 32
 """Depths of rows are counted by quarters of an octave, from 1 on."""
 
 

@@ -62,7 +62,8 @@ class BoundedVector:
             factor = float(factors[0, 0])
         self._vector = vector
         self._factor = factor * (2**bits / bound)
-        self.shape, self.length = vector.shape, 2.0**bits
+        self.shape = vector.shape
+        self.length = 2.0**bits
         """The length of a vector of full length, in whole numbers."""
 
     def cut_to_whole(self, first: int, last: int, times: float, room: Floats, into: Ints) -> None:

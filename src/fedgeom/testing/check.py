@@ -7,12 +7,13 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
+from unittest import SkipTest
 
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
 from fedgeom.federation.method import Method
 from fedgeom.registry import did_you_mean
-from fedgeom.testing import adversary, agreement, few, rehearsal
+from fedgeom.testing import adversary, agreement, few, rehearsal, sensitivity
 from fedgeom.testing.rehearsal import CheckContext, Level, MethodOrMaker, SitesOrMaker, make_method, make_sites
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ CHECKS: tuple[CheckFunction, ...] = (
     adversary.refuses_tricks,
     agreement.refusals_reveal_nothing,
     few.no_sum_rests_on_few,
+    sensitivity.sensitivity_holds,
 )
 """All checks. A new one is a function in this list: its name is the check's, its docstring's first line the law."""
 
@@ -52,7 +54,8 @@ SMOKE: tuple[CheckFunction, ...] = (
 class Check:
     """A law that a method is to keep, ready to be tried: ``check()`` returns how many cases were tried.
 
-    It raises `AssertionError`, in words, where the law is broken.
+    It raises `AssertionError`, in words, where the law is broken, and `unittest.SkipTest`, which pytest knows, where it
+    does not concern the method.
     """
 
     name: str
@@ -67,6 +70,8 @@ class Check:
         try:
             tried = self.function(self.context)
             assert tried > 0, "there was nothing to try; give sites on which the method asks all its questions"
+        except SkipTest:
+            raise
         except Exception as error:
             error.add_note(f"{self.name}: {self.law}")
             raise
@@ -157,7 +162,9 @@ def check_method(
     - sites that differ in rows, labels, numbers of rows or sizes of classes refuse alike, or leave for good;
     - at strict sites, no weighted sum of all numbers that are added up rests on few rows or sites, though a table has
       one gap, one rare word, one 1, one rare class, one outlier or few rows (`CheckResult.reason` says what was left
-      out of that, and why).
+      out of that, and why);
+    - with privacy, one hostile row, however large its numbers are, moves what a site adds to a sum by no more than the
+      sensitivity for which its noise is made. A method without privacy skips this one.
 
     `checks_of` returns the checks one by one, `parametrize_with_checks` makes a test of each.
 
@@ -205,6 +212,9 @@ def _run_checks(
             continue
         try:
             counts[check.name] = check()
+        except SkipTest as why:
+            report(CheckResult(check.name, check.law, "skipped", reason=str(why)))
+            continue
         except Exception as error:
             report(CheckResult(check.name, check.law, "failed", reason=str(error)))
             raise

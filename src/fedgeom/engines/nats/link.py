@@ -38,7 +38,8 @@ PART_SECONDS = 60.0
 """How long a part may take: four of them, on a line of 70 kB a second."""
 PING_SECONDS = 5.0
 """How often each end of a connection is asked whether it is there; after two pings without a reply it is given up."""
-FIRST_PAUSE, LONGEST_PAUSE = 0.25, 10.0
+FIRST_PAUSE = 0.25
+LONGEST_PAUSE = 10.0
 """How long to wait before connecting again: more each time, and not the same for everybody."""
 CONNECT_SECONDS = 10.0
 NUMBER_BYTES = 16

@@ -76,7 +76,8 @@ def reference_points(left: Floats, right: Floats, k: int = 1, *, c: float = 1.0)
     return [midpoint(left[i], right[j], c=c) for i, j in closest_pairs(left, right, k, c=c)]
 
 
-_POINTS, _HULLS = 512, 32
+_POINTS = 512
+_HULLS = 32
 """How many points and hulls a tile has: 128 KiB."""
 
 

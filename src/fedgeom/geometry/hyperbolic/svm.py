@@ -35,7 +35,8 @@ from fedgeom.geometry.hyperbolic.reference import extreme_points, reference_poin
 # Entries of the distance matrix held at once while looking for the closest pairs.
 
 
-_POINTS, _HULLS = 512, 32
+_POINTS = 512
+_HULLS = 32
 """How many points and hulls a tile has: 128 KiB."""
 
 
@@ -85,7 +86,8 @@ def _exact_step(w: Floats, direction: Floats, slack: Floats, change: Floats, cos
         return w_d + t * d_d - float(pull @ np.maximum(slack - t * change, 0.0))
 
     pull = 2 * costs * change
-    w_d, d_d = float(w @ direction), float(direction @ direction)
+    w_d = float(w @ direction)
+    d_d = float(direction @ direction)
     moving = change != 0
     kinks = slack[moving] / change[moving]
     kinks = np.unique(kinks[kinks > 0])

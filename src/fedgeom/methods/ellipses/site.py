@@ -93,7 +93,8 @@ class EllipseSite(SummingSite[EllipseMemory]):
             with faults.take():
                 check_ball(self.data, settings.c, 'for a table of ordinary columns say space="euclidean"')
         with faults.take():
-            columns, limit = self.data.shape[1], min(self.policy.max_message_bytes, LARGEST_MESSAGE)
+            columns = self.data.shape[1]
+            limit = min(self.policy.max_message_bytes, LARGEST_MESSAGE)
             check_width(
                 columns, EllipseLayout(columns, 2, most or max(2, len(part)), settings.n_components), limit
             )

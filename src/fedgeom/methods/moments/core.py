@@ -120,7 +120,8 @@ def _typical_lift(lifted: Floats, rule: GroupMedian, c: float) -> Floats:
 
 UNIT = 2 * BITS + 8
 """Binary digits of 1: those of products of two rows, and 8 for the weights."""
-WITH_SQUARES, WITHOUT = (0.4, 0.6, 0.7), (0.4, 0.92, 0.0)
+WITH_SQUARES = (0.4, 0.6, 0.7)
+WITHOUT = (0.4, 0.92, 0.0)
 """w₀, w₁ and w₂, before they are rounded: means and squares need more than counts."""
 
 

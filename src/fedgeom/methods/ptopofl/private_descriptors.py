@@ -1,6 +1,7 @@
 """Descriptors with differential privacy: a mechanism with a proof, and why the obvious one has no use.
 
-Neighbours are data sets of n rows that differ in one row; n is public.
+Neighbours are data sets of which one has one row more, as everywhere in a site's budget; how many rows there are is
+told with noise alone. A row that is exchanged for another is one taken out and one added: two steps, at twice μ.
 
 **Noise on the 48 numbers themselves is useless.** The smallest Gaussian noise for (ε, δ) has a deviation
 proportional to the L2 sensitivity, the most that one row can move the descriptor, and that is about the size of the
@@ -19,15 +20,17 @@ descriptor itself, also on data clipped to the unit box:
 Dividing by n divides signal and noise alike. The paper's c/n (Appendix E) is no bound: one row moves the Hausdorff
 distance by up to the diameter of the domain, whatever n is.
 
-**Subsample and aggregate is sound for any statistic** (Nissim, Raskhodnikova and Smith 2007). The rows are split into
-B disjoint blocks by a draw that does not look at them. One vector is computed per block and clipped to a public set
-of diameter Δ. One row lies in one block, so that the mean over blocks moves by at most Δ/B, and Gaussian noise
-calibrated to Δ/B is (ε, δ)-private. All else, thresholds and percentiles included, happens inside a block.
+**Subsample and aggregate is sound for any statistic** (Nissim, Raskhodnikova and Smith 2007). How many rows there are
+is counted with noise, and B, the number of blocks, follows from that. Each row draws its block by itself. One vector is
+computed per block and clipped to a public set of diameter Δ. One row more is in one block and moves no other row, so
+that, B being told, the mean over blocks moves by at most Δ/B. Both releases together are Gaussian differentially
+private with μ² = (1/σ_rows)² + (Δ/Bσ)² (Dong, Roth and Su 2022, Corollary 3.3: composition may be adaptive), which is
+(ε, δ) by the exact curve, and ρ = μ²/2. All else, thresholds and percentiles included, happens inside a block.
 
-What it costs: on coordinates scaled to [0, 1] the noise has deviation c · √m / B for m numbers, with c = 3.73 at
-(1, 1e-5). 48 numbers need B = 259 blocks for a deviation of 0.1 (5,180 rows in blocks of 20), four numbers 75 blocks
-(1,500 rows), and 48 numbers clipped to a public ball of radius 0.5 need 38 blocks (760 rows). A site of 80 rows has
-4 blocks and no use of it.
+What it costs: on coordinates scaled to [0, 1] the noise has deviation c · √m / B for m numbers, with c = 3.83 at
+(1, 1e-5). 48 numbers need B = 266 blocks for a deviation of 0.1 (5,320 rows in blocks of 20), four numbers 77 blocks
+(1,540 rows), and 48 numbers clipped to a public ball of radius 0.5 need 39 blocks (780 rows). A site of 80 rows has
+about 4 blocks and no use of it.
 
 **No doubles.** Doubles have gaps by which noisy values can betray more than is said (Mironov 2012). So blocks' vectors
 are rounded to whole numbers of a unit, which are summed exactly, and the noise is a discrete Gaussian. Its σ is 2^30
@@ -35,14 +38,16 @@ units or more, where it is nearly a Gaussian that was rounded: at k the chances 
 which out to 14σ, farther than any number comes, is less than 9/σ². So much is taken from ε for each number and release,
 twice (for two data sets); what is left holds for the Gaussian, and rounding tells nothing more.
 
-Limits. Noise is a secret: it must come from the operating system (`fedgeom.crypto.masks.SystemDraws`). From a
-numerical generator, which can be repeated or foreseen, there is no privacy; such draws are for tests. Refusals (missing
-values) are seen by the site alone and must not be sent on.
+Limits. That a site has fewer rows than one block, and so takes no part, is not covered. Noise is a secret: it must come
+from the operating system (`fedgeom.crypto.masks.SystemDraws`). From a numerical generator, which can be repeated or
+foreseen, there is no privacy; such draws are for tests. Refusals (missing values) are seen by the site alone and must
+not be sent on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from math import exp, log2, sqrt
 from math import floor as floor_of
 from typing import NamedTuple, Protocol
@@ -74,15 +79,14 @@ __all__ = [
     "subsample_and_aggregate",
 ]
 
+ROWS_SHARE = 0.05
+"""Which part of ρ the count of rows has: at (1, 1e-5) its noise has a deviation of 17 rows."""
 DIGITS = 30
 """Binary digits of the noise's deviation, in units that blocks' vectors are rounded to."""
 
 
 class NoiseSource(Protocol):
     """Where blocks and noise come from: the operating system, or in tests a numpy generator."""
-
-    def permutation(self, x: int, /) -> NDArray[np.int64]:
-        """Return 0 … x−1 in random order."""
 
     def bytes(self, length: int, /) -> bytes:
         """Return random bytes."""
@@ -92,14 +96,17 @@ class PrivateMean(NamedTuple):
     """A private mean over blocks, and all that a reader needs to know of it; every field may be published.
 
     ``values`` are in units of the public box: 0 at ``low``, 1 at ``high``. ``sigma`` is the deviation of the noise
-    on each of them, ``sensitivity`` the L2 sensitivity of their mean, ``epsilon`` and ``delta`` the budget spent by
-    all ``releases`` together.
+    on each of them, ``sensitivity`` the most that one row more moves their mean (L2), ``rows`` the noisy count of rows
+    from which ``blocks`` follows, ``rows_sigma`` the deviation of its noise, ``epsilon`` and ``delta`` the budget spent
+    by all ``releases`` together.
     """
 
     values: Floats
     sigma: float
     sensitivity: float
     blocks: int
+    rows: float
+    rows_sigma: float
     epsilon: float
     delta: float
     releases: int
@@ -157,12 +164,13 @@ def subsample_and_aggregate(
     centre: ArrayLike | None = None,
     releases: int = 1,
 ) -> PrivateMean:
-    """Return the (ε, δ)-private mean over blocks of any statistic of a block of row numbers.
+    """Return the mean over blocks of any statistic of a block of row numbers, (ε, δ)-private for one row more or less.
 
     ``statistic`` gets the numbers of one block's rows and must use no other rows. Its vectors are clipped to the
     public box [low, high], brought to [0, 1], and with ``radius`` also drawn into the ball of that radius about
     ``centre`` (a point of [0, 1]^m, its middle if not given). The sensitivity is the smaller of the box's and the
-    ball's diameter, divided by the number of blocks. Rows left over by equal blocks are not used.
+    ball's diameter, divided by the number of blocks. Blocks have about ``block_rows`` rows; of one with more than twice
+    as many the rest is not used, and one with less than half as many counts as ``centre``.
 
     ``releases`` says how often this will be asked of the same rows: R Gaussian releases are together exactly one
     of √R times the sensitivity, and (ε, δ) is kept by all of them together.
@@ -182,25 +190,51 @@ def subsample_and_aggregate(
     if releases < 1:
         raise InputError(f"releases is {releases}, but at least one is wanted.")
     m = len(floor)
-    blocks = n // block_rows
     diameter = (
         sqrt(m) if radius is None else min(sqrt(m), 2.0 * check_positive(radius, "radius", "a public number"))
     )
     middle = np.full(m, 0.5) if centre is None else np.broadcast_to(np.asarray(centre, np.float64), (m,))
     if not ((middle >= 0.0) & (middle <= 1.0)).all():
         raise InputError("centre must lie in [0, 1] in every number, in units of the public box.")
-    order = rng.permutation(n)[: blocks * block_rows].reshape(blocks, block_rows)
     check_positive(epsilon, "epsilon", "1 is a common choice, and larger is less private")
-    left = epsilon - 2 * releases * m * 9 * 4.0**-DIGITS
-    unit = 2.0 ** (floor_of(log2(gaussian_sigma(left, delta, diameter * sqrt(releases)))) - DIGITS)
+    left = epsilon - 2 * releases * (m + 1) * 9 * 4.0**-DIGITS
+    rows, rows_sigma = _noisy_count(n, left, delta, releases, rng)
+    blocks = max(1, floor_of(rows / block_rows))
+    part = sqrt(releases / (1 - ROWS_SHARE))
+    unit = 2.0 ** (floor_of(log2(gaussian_sigma(left, delta, diameter * part))) - DIGITS)
     total = np.zeros(m, np.int64)
-    for rows in order:
-        inside = _clipped(np.asarray(statistic(rows), np.float64), floor, ceiling, middle, radius)
+    for members in _drawn_blocks(n, blocks, rng):
+        inside = middle
+        if len(members) >= max(1, block_rows // 2):
+            found = np.asarray(statistic(members[: 2 * block_rows]), np.float64)
+            inside = _clipped(found, floor, ceiling, middle, radius)
         total += np.rint(inside / unit).astype(np.int64)
     moved = diameter / unit + sqrt(m)  # rounding moves each number by half a unit, at both ends
-    sigma = gaussian_sigma(left, delta * (1 - 1e-9), moved * sqrt(releases))
+    sigma = gaussian_sigma(left, delta * (1 - 1e-9), moved * part)
     noisy = np.asarray((total + _noise(sigma, m, rng)) * (unit / blocks), np.float64)
-    return PrivateMean(noisy, sigma * unit / blocks, diameter / blocks, blocks, epsilon, delta, releases)
+    spread = sigma * unit / blocks
+    return PrivateMean(noisy, spread, diameter / blocks, blocks, rows, rows_sigma, epsilon, delta, releases)
+
+
+def _noisy_count(n: int, epsilon: float, delta: float, releases: int, rng: NoiseSource) -> tuple[float, float]:
+    """Return the number of rows with noise that has `ROWS_SHARE` of ρ, and the deviation of that noise.
+
+    In units of a power of two, of which one row is a whole number, so that nothing is rounded.
+    """
+    wanted = gaussian_sigma(epsilon, delta * (1 - 1e-9), sqrt(releases / ROWS_SHARE))
+    unit = min(2.0 ** (floor_of(log2(wanted)) - DIGITS), 1.0)
+    noise = int(_noise(wanted / unit, 1, rng)[0])
+    return n + noise * unit, wanted
+
+
+def _drawn_blocks(n: int, blocks: int, rng: NoiseSource) -> Iterator[NDArray[np.int64]]:
+    """Yield the rows of each block, in the order of their draws: where a row is depends on its own draw alone."""
+    draws = np.frombuffer(rng.bytes(8 * n), "<u8")
+    block = (draws % np.uint64(blocks)).astype(np.int64)
+    order = np.lexsort((draws, block))
+    ends = np.searchsorted(block[order], np.arange(blocks + 1))
+    for first, last in pairwise(ends.tolist()):
+        yield order[first:last]
 
 
 def _noise(sigma: float, numbers: int, rng: NoiseSource) -> Ints:
@@ -234,7 +268,7 @@ def private_descriptor(
     centre: ArrayLike | None = None,
     releases: int = 1,
 ) -> PrivateMean:
-    """Return the size-free descriptor of an average block of X, (ε, δ)-private for the replacement of one row.
+    """Return the size-free descriptor of an average block of X, (ε, δ)-private for one row more or less.
 
     ``low`` and ``high`` are public ranges of the columns (not the site's own least and largest values, which would
     tell of single rows); entries are clipped to them. ``coordinates`` keeps only these of the 48 numbers `NAMES`:

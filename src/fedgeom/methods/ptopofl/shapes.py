@@ -69,13 +69,14 @@ class DescribePrivately(Question, kind="topo.describe.private", answer=Descripti
     """Ask for a differentially private descriptor."""
 
     answer_reveals: ClassVar[str] = (
-        "48 numbers on the shape of this site's rows with noise: (ε, δ)-differentially private for one row, with the "
-        "ε and δ of the run's terms"
+        "48 numbers on the shape of this site's rows with noise: (ε, δ)-differentially private for one row more or "
+        "less, with the ε and δ of the run's terms"
     )
     round: RoundNumber
 
 
-NOTHING, NONE = Array.of(np.empty((0, 2))), Array.of(np.empty(0))
+NOTHING = Array.of(np.empty((0, 2)))
+NONE = Array.of(np.empty(0))
 """What is sent for diagrams and for descriptors that nobody asked for."""
 CONSENSUS = "consensus"
 """The branch of what sites are given last that has the joint model, beside their cluster's."""

@@ -355,7 +355,8 @@ def tried_rows(X: npt.NDArray[Any], rows: float) -> Bools:
     return fold_numbers(X, every) == 0 if every > 1 else np.ones(len(X), bool)
 
 
-GRAM, MADE = "ridge_gram", "ridge_made"
+GRAM = "ridge_gram"
+MADE = "ridge_made"
 """How the arrays are called among a run's artifacts."""
 
 

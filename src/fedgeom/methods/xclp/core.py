@@ -166,7 +166,8 @@ Prior = Literal["em", "em-unchecked", "own", "none"]
 SHARPENING = 2.0
 STRENGTH = 2.0
 """A site's estimate starts as if it had seen this many rows distributed like the base."""
-PER_CLASS, PER_ROW = 2.0, 0.2
+PER_CLASS = 2.0
+PER_ROW = 0.2
 """What an adapted prior must gain before it counts. Twice the log likelihood grows by about one per class by
 chance alone, and on sites without skew it was measured to grow by 0.00 to 0.15 per row more, because scores are
 not quite likelihoods; with skew (Dirichlet 0.3) by 0.4 to 2.5."""

@@ -68,7 +68,8 @@ class SumParts:
     """For each planned sum, the sites that may be in it."""
 
     def __init__(self, sums: int, sites: Sequence[Collection[str]] | None):
-        self.sums, self.sites = sums, sites
+        self.sums = sums
+        self.sites = sites
         """``sites`` is None where any site may be in any sum."""
         self._of: dict[str, Sequence[int]] = {}
 
@@ -180,7 +181,8 @@ class RingDraw(Part[RingMemory]):
     @answers(DrawRing)
     def show_number(self, ask: DrawRing) -> RingNumber:
         """Show the number of a draw, for one cohort and no other."""
-        memory, joining = self.memory, self.site.joining  # type: ignore[attr-defined]
+        memory = self.memory
+        joining = self.site.joining  # type: ignore[attr-defined]
         if not 0 <= ask.draw < DRAWS:
             raise ProtocolError(f"draw {ask.draw + 1} of the ring is asked for; a run has {DRAWS}")
         joining.check_cohort(ask.cohort)

@@ -137,7 +137,8 @@ class TorchLearner(Learner):
         with self._seeded(0):
             flat = self._loaded.load(parameters)
             flat.train()
-            rows, labels = self._rows(X), torch.from_numpy(y).to(flat.device)
+            rows = self._rows(X)
+            labels = torch.from_numpy(y).to(flat.device)
             torch.nn.functional.cross_entropy(flat.module(rows), labels).backward()
         return flat.slopes()
 
@@ -191,7 +192,8 @@ class TorchLearner(Learner):
         with self._seeded(seed):
             flat = self._loaded.load(parameters)
             flat.train(objective.frozen)
-            linear, centre = flat.flat(objective.linear), flat.flat(objective.centre)
+            linear = flat.flat(objective.linear)
+            centre = flat.flat(objective.centre)
             held = [(flat.spans[name], flat.vector.data[flat.spans[name]].clone()) for name in objective.frozen]
             steps = effort.optimizer.build([flat.vector], effort.learning_rate)
             batch_of = self._batches(parameters, X, y, objective, effort, seed)
@@ -222,7 +224,8 @@ class TorchLearner(Learner):
 
         torch = self._torch
         flat = self._loaded
-        rows, labels = self._rows(X), torch.from_numpy(y).to(flat.device)
+        rows = self._rows(X)
+        labels = torch.from_numpy(y).to(flat.device)
         counts = torch.bincount(labels, minlength=self._sizes[1]).float()
         previous = objective.previous
         joint = objective.joint
