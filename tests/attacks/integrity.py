@@ -23,7 +23,6 @@ from fedgeom.methods.moments.model import MomentsModel
 from fedgeom.methods.moments.site import SumClassMoments
 from fedgeom.methods.xclp.anchors import ReadModel
 from fedgeom.methods.xclp.model import XclpModel
-from fedgeom.preparation import PCA, Scale, SelectVariable
 from fedgeom.protocols.model_delivery import TakeModel, TakeResult
 from fedgeom.protocols.names import agree_on_names
 from fedgeom.protocols.preparation import KeepColumns
@@ -247,22 +246,6 @@ def lying_in_sums(method: str, policy: Policy, quick: bool) -> Learnt:
     return max(found, key=lambda one: (one.succeeds, one.now))
 
 
-def lying_in_preparation(method: str, policy: Policy, quick: bool) -> Learnt:
-    """One site of twelve says of its columns what leaves nothing of the others' rows once they are prepared."""
-    way = fedgeom.Ridge(prepare=PREPARED[method])
-    sites = patients(12, 40)
-    first, *others = sites
-    noise = np.random.default_rng(0).standard_normal(first.X.shape)
-    lies = (1e6 * noise, 1e12 * noise, first.X + 1e6)
-    found = [_told(way, [SiteData("s000", X, first.y), *others], others) for X in lies]
-    return max(found, key=lambda one: (one.succeeds, one.now))
-
-
-PREPARED: dict[str, Any] = {
-    "ridge, scaled": [Scale()],
-    "ridge, components": [Scale(), PCA(2)],
-    "ridge, some columns": [SelectVariable(2, flavor="variance")],
-}
 SUMMED = ("moments", "centroids", "ridge", "ridge, prepared", "ellipses", "shrunk")
 ATTACKS = (
     Attack("a false model", ("moments",), "not tried; nothing would have noticed it", false_model, "permissive"),
@@ -308,13 +291,6 @@ ATTACKS = (
         SUMMED,
         "accuracy .956 becomes .052 (Moments), nothing flagged",
         lying_in_sums,
-        "permissive",
-    ),
-    Attack(
-        "one lying site of twelve, in the preparation",
-        tuple(PREPARED),
-        "accuracy .648 becomes .500 (components), nothing flagged",
-        lying_in_preparation,
         "permissive",
     ),
     Attack(

@@ -13,10 +13,8 @@ import pytest
 import fedgeom
 from fedgeom.errors import FedgeomError
 from fedgeom.methods.iterative import GroupMedian
-from fedgeom.preparation import PCA, Scale, SelectVariable
 from fedgeom.protocols.doubts import SumDoubts, doubtful, estimated, slots
 from fedgeom.protocols.site import SummingSite
-from tests.attacks.playing import patients
 
 LIAR = "s00"
 LIES = ("far rows", "many rows", "swapped labels", "a thousandfold", "sign flips")
@@ -97,27 +95,6 @@ def test_an_honest_run_has_no_doubts(way: str) -> None:
 def test_one_liar_of_twelve_costs_little_or_the_run_says_so(way: str, lie: str) -> None:
     right, said = played(WAYS[way](), lie)
     assert said or right > 0.9
-
-
-@pytest.mark.parametrize(
-    ("steps", "far"),
-    [([Scale(), PCA(2)], 1e12), ([SelectVariable(2, flavor="variance")], 1e6)],
-    ids=["pca", "select"],
-)
-def test_a_lie_that_leaves_nothing_of_prepared_rows_is_told(steps: list[Any], far: float) -> None:
-    """Once rows are prepared to nothing, a site's own model of them is as bad as the joint one."""
-    sites = patients(12, 40)
-    noise = far * np.random.default_rng(0).standard_normal(sites[0].X.shape)
-    lie = [fedgeom.SiteData(sites[0].name, noise, sites[0].y), *sites[1:]]
-    method = fedgeom.Ridge(prepare=steps)
-
-    def said(data: list[fedgeom.SiteData]) -> bool:
-        return any("is doubtful" in str(one) for one in fedgeom.run(method, data, seed=0).warnings)
-
-    assert not said(sites)
-    assert said(lie)
-    with patch("fedgeom.protocols.doubts._alone", return_value=0.0):
-        assert not said(lie)
 
 
 @pytest.mark.parametrize("way", WAYS)

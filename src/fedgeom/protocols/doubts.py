@@ -27,10 +27,8 @@ from fedgeom.data.sites import SiteData, drawn_rows
 from fedgeom.errors import FedgeomError, ProtocolError, TooFewSitesError
 from fedgeom.federation.model import Model
 from fedgeom.federation.plan import Plan, Shape, Steps, Sum
-from fedgeom.federation.preparation import fit_plain
 from fedgeom.federation.results import RunWarning
 from fedgeom.federation.site import Part, answers
-from fedgeom.federation.steps import Step
 from fedgeom.protocols.evaluation import EvaluationCohort, still_there
 from fedgeom.protocols.secure_sum.messages import SumQuestion
 
@@ -68,16 +66,12 @@ def estimated(filled: int, count: int) -> float:
     return -count * math.log1p(-filled / count) if filled < count else math.inf
 
 
-def doubtful(
-    model: Model, rows: SiteData, raw: SiteData | None = None, steps: Sequence[Step] = (), seed: int = 0
-) -> bool | None:
+def doubtful(model: Model, rows: SiteData) -> bool | None:
     """Return whether a model does much worse on a site's rows than they alone allow; None where nobody can tell.
 
     Both choose among the site's classes, and each class counts the same: sites may have classes in other shares than
     all together. What the rows allow is how well the nearest class mean of all *other* rows finds a row's class, on
-    columns that are scaled to their deviation inside the classes. A lie about the preparation could leave nothing in
-    the prepared rows, neither for the joint model nor for the site's own. So where there are ``steps``, the ``raw``
-    rows are also prepared as they alone would have it, and the better of both counts.
+    columns that are scaled to their deviation inside the classes.
     """
     labels = rows.y.astype(str)
     names, counts = np.unique(labels, return_counts=True)
@@ -92,23 +86,10 @@ def doubtful(
         return None
     X = np.asarray(rows.take(some).X, np.float64)  # of the whole table, which may be sparse, no dense copy is made
     guess = 1 / len(names)
-    best = _recall(_nearest(X, codes, sizes), codes, sizes)
-    if raw is not None and steps:
-        best = max(best, _alone(raw.take(some), steps, seed, codes, sizes))
-    own = (best - guess) / (1 - guess)
+    own = (_recall(_nearest(X, codes, sizes), codes, sizes) - guess) / (1 - guess)
     joint = (_recall(_said(model, X, names.tolist()), codes, sizes) - guess) / (1 - guess)
     chance = math.sqrt(float((1 / (4 * sizes)).sum())) / len(names) / (1 - guess)
     return own - joint > MARGIN + chance
-
-
-def _alone(raw: SiteData, steps: Sequence[Step], seed: int, codes: Ints, sizes: Ints) -> float:
-    """Return how well classes are found in rows that are prepared by what they alone say; 0 where they cannot be."""
-    try:
-        with np.errstate(all="ignore"):
-            X = np.asarray(fit_plain(steps, [raw], seed).transform(raw).X, np.float64)
-            return _recall(_nearest(X, codes, sizes), codes, sizes)
-    except (FedgeomError, ValueError, ArithmeticError):  # so few rows may lack a category or a column of numbers
-        return 0.0
 
 
 def _recall(said: Ints, codes: Ints, sizes: Ints) -> float:
@@ -166,9 +147,7 @@ class DoubtsPart(Part[DoubtsMemory]):
         if not file:
             raise ProtocolError("the model was to be judged before the site had one")
         if not memory.judged:
-            steps = site.settings.preparing
-            raw = site.preparing.raw_table() if steps else None
-            memory.doubts = doubtful(site.handed.read(file), site.table, raw, steps, site.seed)
+            memory.doubts = doubtful(site.handed.read(file), site.table)
             memory.judged = True
         joined = site.joining.memory
         count = slots(len(joined.order))

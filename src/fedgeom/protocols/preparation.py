@@ -383,10 +383,6 @@ class PreparationPart(Part[PreparationMemory]):
         names = getattr(self.site.memory, "names", None)
         return _without(found, names.rare) if names is not None and names.rare else found
 
-    def raw_table(self) -> SiteData:
-        """Return the raw rows that are learnt from, in the order of the prepared ones."""
-        return self._rows
-
     def _check_raw_asked(self) -> None:
         """Refuse questions about raw columns where the terms prepare none."""
         if not self.site.settings.preparing:
