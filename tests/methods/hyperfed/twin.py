@@ -131,7 +131,7 @@ def min_norm_weights(changes, least, raw=False):
 
 
 def line_search_weights(changes, least, steps, printed, raw=False, start=None):
-    """Eq. 11 from equal weights, or from shares of rows; the virtual client is the others' mean, or as printed their sum."""
+    """Eq. 11 from equal weights, or others; the virtual client is the others' mean, or as printed their sum."""
     D = deviations(changes, raw)
     p = np.full(len(D), 1 / len(D)) if start is None else np.array(start) / np.sum(start)
     for _ in range(steps):
