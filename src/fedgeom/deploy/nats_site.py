@@ -1,7 +1,7 @@
 """A site whose questions NATS carries: the process that is connected, and the one that answers.
 
 The connected process knows nothing of data and methods; it hands each question through a pipe to a program that stays,
-which answers it in a fork of itself (`fedgeom.engines.answerer`). What it knows of the connection is in ``link.json``.
+which has it answered by a fork of itself (`fedgeom.engines.answerer`). What it knows of the connection is in ``link.json``.
 """
 
 from __future__ import annotations
@@ -147,6 +147,19 @@ def answer(folder: SiteFolder, request: bytes) -> bytes:
     return reply
 
 
+def files_state(folder: SiteFolder) -> tuple[tuple[int, int, int], ...]:
+    """Return what changes when somebody edits site.toml or the table: then a new process answers, with new limits."""
+    found = []
+    for file in (folder.config_file, folder.path / folder.config().file):
+        try:
+            now = file.stat()
+        except OSError:  # whoever answers says what is missing
+            found.append((0, 0, 0))
+        else:
+            found.append((now.st_ino, now.st_mtime_ns, now.st_size))
+    return tuple(found)
+
+
 def main(what: str, path: str) -> None:
     """Be one of a site's two processes."""
     leave_no_traces()
@@ -155,7 +168,7 @@ def main(what: str, path: str) -> None:
     if what == "answer":
         import_ahead()
         folder.config()  # kept for the forks
-        serve(answer_with(lambda request: answer(folder, request)))
+        serve(answer_with(lambda request: answer(folder, request)), lasts=lambda: files_state(folder))
     else:
         exit_with_parent(os.getppid())
         connect(folder)
