@@ -63,7 +63,9 @@ def test_questions_of_any_size_are_answered_each_in_a_process_of_its_own(ask: An
 
 @pytest.fixture
 def ask_lasting(tmp_path: Path) -> Iterator[Answerer]:
-    script = SERVE.replace("serve(answer)", f"serve(answer, lasts=lambda: os.path.exists({str(tmp_path / 'new')!r}))")
+    script = SERVE.replace(
+        "serve(answer)", f"serve(answer, lasts=lambda: os.path.exists({str(tmp_path / 'new')!r}))"
+    )
     made = Answerer([sys.executable, "-c", script])
     yield made
     made.close()
