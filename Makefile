@@ -85,5 +85,5 @@ $(VENV)/.docs: $(VENV)/.core Makefile
 	touch $@
 
 $(VENV)/.all: $(VENV)/.core Makefile
-	$(PIP) install -c constraints.txt -e ".[bio,excel,flower,nats,xclp,topology,torch,privacy,scanpy,docs,studio,dev]"
+	$(PIP) install -c constraints.txt -e ".[bio,excel,onnx,flower,nats,xclp,topology,torch,privacy,scanpy,docs,studio,dev]"
 	touch $@

@@ -143,7 +143,7 @@ def score(
             placed += sum(by_group.get(group) == word for group in right)
         model = run.model.for_site(local)
         called.append(model.predict(rows.X) == rows.y)
-        joint.append(np.array(title)[model.decision_function(rows.X).argmax(axis=1)])
+        joint.append(np.array(title)[model.class_scores(rows.X).argmax(axis=1)])
         true.append(np.array([str(word).partition(" [")[0] for word in rows.y.tolist()]))
     said, meant = np.concatenate(joint), np.concatenate(true)
     found = {

@@ -30,7 +30,7 @@ def test_all_figures_are_scikit_learns_on_the_rows_kept_aside(run):
     own = run.evaluation["own"]
     assert own.rows == len(y)
     assert own.accuracy.value == accuracy_score(y, run.model.predict(X))
-    exact = roc_auc_score(y == run.model.classes_[1], run.model.decision_function(X) @ [-1.0, 1.0])
+    exact = roc_auc_score(y == run.model.classes_[1], run.model.class_scores(X) @ [-1.0, 1.0])
     assert own.auc.value == pytest.approx(exact, abs=own.auc_error + 1e-9)
     train, names = (
         np.vstack([one.X for one in run.train]),

@@ -342,3 +342,44 @@ def test_n4_never_are_more_rows_counted_than_are_off(seed: int) -> None:
         assert rows[5] <= off
         assert may_be[5] == 1
         assert not may_be[:5].any()
+
+
+def most_on_a_line(x: Floats, y: Floats) -> int:
+    """Return how many points one line has at most, along no axis, by trying all of them, in whole numbers."""
+    points = list(zip(x.astype(int).tolist(), y.astype(int).tolist(), strict=True))
+    most = max(points.count(one) for one in points)
+    for a, b in points:
+        for c, d in points:
+            if a != c and b != d:
+                most = max(most, sum((c - a) * (f - b) == (d - b) * (e - a) for e, f in points))
+    return most
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_of_few_rows_those_that_tell_two_columns_apart_are_counted_exactly(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rows = int(rng.integers(3, 40))
+    x = rng.integers(0, 6, rows).astype(float)
+    y = np.where(rng.random(rows) < rng.random(), 3 - 2 * x, rng.integers(-9, 6, rows))
+    layout = FloorLayout(2)
+    found = layout.split(counted(np.column_stack([x, y]), np.full(rows, "a"), (), layout)).pairs[0, 0]
+    assert found == min(rows - most_on_a_line(x, y), FLOORS[1])
+
+
+@pytest.mark.parametrize("rows", [97, 300, 1000])
+@pytest.mark.parametrize("odd", [0, 1, 9])
+def test_of_many_rows_no_more_are_counted_than_tell_two_columns_apart(rows: int, odd: int) -> None:
+    rng = np.random.default_rng(rows)
+    x = 1e4 + rng.standard_normal(rows)
+    y = 32 + 1.8 * x
+    y[rng.permutation(rows)[:odd]] += 5
+    layout = FloorLayout(2)
+    found = layout.split(counted(np.column_stack([x, y]), np.full(rows, "a"), (), layout)).pairs[0, 0]
+    assert found <= odd
+
+
+def test_columns_of_a_few_values_are_kept_in_small_classes() -> None:
+    rng = np.random.default_rng(0)
+    labels = [np.array(["a", "b"])[np.arange(16) % 2] for _ in range(5)]
+    tables = [np.round(rng.normal(3, 0.2, (16, 4)), 1) for _ in labels]
+    assert judged(tables, labels=labels).kept.tolist() == [0, 1, 2, 3]

@@ -111,10 +111,10 @@ def test_where_policies_have_floors_the_rarest_word_joins_words_that_are_too_rar
     policy = fedgeom.Policy(single_site_classes=False, min_sites=2, min_rows=12)
     made, found = prepared([OneHot(min_rows=1), Impute("mean", add_indicator=False)], sites, policy)
     words, _ = cells(sites)
-    # The floors leave out crp and bmi: in a class, too few rows are found that tell them from another column.
-    assert made.columns.names == ("age", "ward = a", "ward = b", "ward = c", "ward is another")
-    np.testing.assert_array_equal(found[:, 4], np.isin(words, ["", "z"]))
-    np.testing.assert_array_equal(found[:, 1:].sum(axis=1), 1)
+    # All columns of numbers stay: enough rows of each class tell them from one another.
+    assert made.columns.names == ("age", "crp", "bmi", "ward = a", "ward = b", "ward = c", "ward is another")
+    np.testing.assert_array_equal(found[:, 6], np.isin(words, ["", "z"]))
+    np.testing.assert_array_equal(found[:, 3:].sum(axis=1), 1)
 
 
 def test_rare_words_share_a_column_in_some_case() -> None:

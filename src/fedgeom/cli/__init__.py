@@ -11,7 +11,7 @@ from fedgeom.cli import coordinator, site
 from fedgeom.cli.check import check, cost
 from fedgeom.cli.demo import demo
 from fedgeom.cli.inspect import data, ledger, methods, report, studio
-from fedgeom.cli.predict import predict
+from fedgeom.cli.predict import export, predict
 from fedgeom.cli.run import compare, run, sweep
 from fedgeom.cli.screen import Terminated, complain
 from fedgeom.cli.submit import submit
@@ -58,7 +58,22 @@ def _main(
     """Hold what all commands share."""
 
 
-for _command in (demo, check, cost, run, compare, sweep, submit, report, studio, ledger, predict, methods, data):
+for _command in (
+    demo,
+    check,
+    cost,
+    run,
+    compare,
+    sweep,
+    submit,
+    report,
+    studio,
+    ledger,
+    predict,
+    export,
+    methods,
+    data,
+):
     app.command()(_command)
 app.add_typer(site.app, name="site")
 app.add_typer(coordinator.app, name="coordinator")

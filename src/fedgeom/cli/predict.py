@@ -80,6 +80,29 @@ Out = Annotated[
 Force = Annotated[bool, typer.Option("--force", help="Replace --out if it exists.")]
 
 
+Target = Annotated[Path, typer.Argument(metavar="FILE.onnx", help="Where to write to.")]
+
+
+def export(model: Run, file: Target, site: Whose = None, force: Force = False) -> None:
+    """Write a model as an ONNX file, for programs that know nothing of fedgeom.
+
+    It takes raw rows, preparation included, and gives the label and the probabilities of each. Linear and Fourier
+    Ridge, Moments in Euclidean space, and training with the logistic learner can be written so.
+    """
+    from fedgeom.errors import InputError
+    from fedgeom.storage import write_file
+
+    if file.suffix != ".onnx":
+        raise InputError(f"{file} given; wanted a file that ends in .onnx")
+    if file.exists() and not force:
+        raise InputError(f"{file} exists; give another name, or --force to replace it")
+    data = _chosen(model, site, deeper=False, any_kinds=False).to_onnx()
+    write_file(file, data)
+    typer.echo(
+        f"wrote {file} ({len(data):,} bytes): inputs in the order of the model's columns, label, probabilities"
+    )
+
+
 def predict(
     model: Run,
     file: File,

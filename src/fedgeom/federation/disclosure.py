@@ -16,8 +16,9 @@ Classes
     Where products are summed for each class, a class's rows are counted alike. A look that is constant in a class is no
     harm, if it is the same constant at all sites; keyed hashes of it, and their squares, tell whether it is.
 Pairs
-    Rows in which two looks are not one an affine function of the other: of three rows that are on no common line at
-    least one differs, so disjoint triples of rows are counted. In a class likewise; there, two looks that are equal in
+    Rows in which two looks are not one an affine function of the other. Of few rows, that is all but those on the line
+    that has the most; of many, a lower bound: of rows that are on no common line at least one differs, so disjoint
+    blocks of them are counted. In a class likewise; there, two looks that are equal in
     all rows of all sites, or never so, are no harm: one tells nothing that the other does not.
 
 Totals
@@ -72,7 +73,12 @@ CLASS_NUMBERS = 5
 """Numbers for each look in each class: rows, sites, constant sites, and two sums of hashes of their constants."""
 FIRST_ROWS = 256
 """So many rows are looked at first: they settle nearly all columns."""
-SPARE_TRIPLES = 2
+EXACT_ROWS = 96
+"""Of no more rows, those that tell two looks apart are counted exactly, where blocks of rows do not reach the floor."""
+BLOCK_ROWS = (3, 12)
+"""How many rows a block has, at least and at most, by which two looks are told apart."""
+SPARE_BLOCKS = 2
+TRIPLES_AT_ONCE = 16
 PAIRS_AT_ONCE = 4096
 WORD_BITS = 63
 CONTINUOUS = 20
@@ -81,6 +87,8 @@ HASH_BITS = 24
 """Of a constant's hash: its squares over 2¹⁶ sites fit into a word."""
 FOLLOWS = 1e-7
 """A look follows from others where what is left is a smaller share of the terms: weights of a block are not exact."""
+TURNED = 1e-6
+"""Two columns of a block are told apart where the angle between them is larger: its cosine has but 16 digits."""
 STRAIGHT = 1e-9
 """Three points are on a line where the area between them is a smaller share of their sides' products."""
 
@@ -233,6 +241,7 @@ def count_looks(
     found = [rows, rows > 0]
     for group in groups[1:]:
         found += group.in_class(spread, key)
+    pairs.finish()
     found += [pairs.counts, pairs.counts > 0, *totals.finish()]
     in_classes = np.array([one.in_class(spread) for one in class_pairs], np.int64)
     in_classes = in_classes.reshape(len(class_pairs), 4, layout.pairs)
@@ -359,12 +368,21 @@ def _hash(value: float, key: bytes) -> int:
 
 
 class _PairCounts:
-    """Counts triples of rows in which two looks are on no common line, up to a floor."""
+    """Counts rows that tell two looks apart, up to a floor: of few rows all, of many a lower bound.
+
+    Rows that are on one line, but no line along an axis, are not told apart. Disjoint blocks of rows that are on no
+    common line have a row each that is off it, whichever it is: products of matrices tell that of all pairs at once.
+    What they leave open, triples of rows tell, and of few rows the largest number that one line has.
+    """
 
     def __init__(self, layout: FloorLayout, floor: int):
         self.floor = floor
         self.counts = np.zeros(layout.pairs, np.int64)
+        self.generic = np.zeros(layout.pairs, bool)
+        """Where no line has more than two rows: known of few rows only."""
         self.one, self.other = np.triu_indices(layout.looks if layout.pairs else 0, 1)
+        self._early: list[Floats] | None = []
+        """All rows so far, while they are few enough to look for lines; then None."""
 
     @property
     def settled(self) -> bool:
@@ -373,46 +391,135 @@ class _PairCounts:
 
     def add(self, looks: Any) -> None:
         """Read more rows."""
-        if len(self.counts) and looks.shape[0] >= 3 and not self.settled:
-            self._add_triples(looks.toarray() if is_sparse(looks) else looks)
+        if len(self.counts) and looks.shape[0] and not self.settled:
+            self._read(looks.toarray() if is_sparse(looks) else looks)
 
-    def _add_triples(self, cells: Floats) -> None:
-        triples = len(cells) // 3
-        # Neighbours may be alike, as in tables that are sorted: rows of a triple are drawn.
-        order = np.random.default_rng(0).permutation(len(cells))[: 3 * triples].reshape(3, triples)
-        start, second, third = (cells[rows] for rows in order)
-        near = second - start
-        far = third - start
-        first = self.floor + SPARE_TRIPLES  # enough for nearly all pairs
-        self._count(near[:first], far[:first], np.arange(len(self.counts)))
+    def _read(self, cells: Floats) -> None:
+        if self._early is not None:
+            self._early.append(cells)
+            if sum(map(len, self._early)) > EXACT_ROWS:
+                self._early = None
+        if len(cells) < 3:
+            return
+        # Neighbours may be alike, as in tables that are sorted: rows of a block are drawn.
+        order = np.random.default_rng(0).permutation(len(cells))
+        found = self._blocks_apart(cells[order])
         left = self._left()
-        if len(left) and triples > first:
-            self._count(near[first:], far[first:], left)
-        np.minimum(self.counts, self.floor, out=self.counts)
+        left = left[self.counts[left] + found[left] < self.floor]
+        if len(left) and self._early is None:
+            found[left] = np.maximum(found[left], self._triples_apart(cells[order], left))
+        self.counts = np.minimum(self.counts + found, self.floor)
+
+    def finish(self) -> None:
+        """Look for lines where all rows are few."""
+        if not self._early or not len(self.counts):
+            return
+        cells = np.concatenate(self._early)
+        self._early = None
+        left = self._left()
+        for first in range(0, len(left), PAIRS_AT_ONCE):
+            places = left[first : first + PAIRS_AT_ONCE]
+            most, there = _largest_lines(cells[:, self.one[places]], cells[:, self.other[places]], self.floor)
+            self.counts[places] = np.maximum(self.counts[places], np.minimum(there - most, self.floor))
+            self.generic[places] = (most <= 2) & (there == len(cells))
 
     def _left(self) -> Ints:
-        """Return the pairs of which more triples are looked at."""
+        """Return the pairs of which more is looked at."""
         return np.flatnonzero(self.counts < self.floor)
 
-    def _count(self, second: Floats, third: Floats, pairs: Ints) -> None:
-        """Count the triples that have no common line, for some pairs."""
+    def _blocks_apart(self, cells: Floats) -> Ints:
+        """Return how many disjoint blocks of rows have no common line, (pairs,), at most a few more than the floor."""
+        size = int(np.clip(len(cells) // (self.floor + SPARE_BLOCKS), *BLOCK_ROWS))
+        blocks = min(len(cells) // size, self.floor + SPARE_BLOCKS)
+        some = cells[: blocks * size].reshape(blocks, size, -1)
+        there: Bools = np.asarray(np.isfinite(some).all(axis=1))
+        some = np.where(there[:, None], some, 0.0)
+        across = some[:, 1:] - some[:, :1]  # 0 exactly where a look is constant
+        length = np.sqrt(np.einsum("bij,bij->bj", across, across))
+        constant = length == 0
+        scale = np.where(constant, 1.0, length)
+        across /= scale[:, None]
+        # How far rounding may turn a direction; twice the squares are no less than the square of two together.
+        turned = 2 * (TURNED + 8 * np.finfo(float).eps * np.abs(some).max(axis=1) / scale) ** 2
+        found = np.zeros((cells.shape[1],) * 2, np.int64)
+        for at in range(blocks):  # one at a time: of all at once the memory would be large
+            cosine = across[at].T @ across[at]
+            apart = 1 - cosine**2 > turned[at][:, None] + turned[at]
+            apart &= ~(constant[at][:, None] & constant[at])
+            found += apart & (there[at][:, None] & there[at])
+        return found[self.one, self.other]
+
+    def _triples_apart(self, cells: Floats, pairs: Ints) -> Ints:
+        """Return how many disjoint triples of rows have no common line, for some pairs, up to the floor or more."""
+        triples = len(cells) // 3
+        start, near, far = cells[: 3 * triples].reshape(3, triples, -1)
+        second = near - start
+        third = far - start
         there = np.isfinite(second) & np.isfinite(third)
         same = there & (second == 0) & (third == 0)
         second = np.where(there, second, 0.0)
         third = np.where(there, third, 0.0)
-        one = self.one[pairs]
-        other = self.other[pairs]
-        for at in range(len(second)):  # a triple at a time: of all at once the memory would be large
+        sides = np.abs(second) + np.abs(third)
+        noise = 8 * np.finfo(float).eps * np.abs(np.where(np.isfinite(cells), cells, 0.0)).max(axis=0)
+        found = np.zeros(len(pairs), np.int64)
+        open = np.arange(len(pairs))
+        for at in range(triples):  # one at a time: of all at once the memory would be large
+            one = self.one[pairs[open]]
+            other = self.other[pairs[open]]
             left = second[at, one] * third[at, other]
             right = third[at, one] * second[at, other]
-            apart = np.abs(left - right) > STRAIGHT * (np.abs(left) + np.abs(right))
+            rounding = noise[one] * sides[at, other] + noise[other] * sides[at, one]
+            apart = np.abs(left - right) > STRAIGHT * (np.abs(left) + np.abs(right)) + rounding
             apart |= same[at, one] != same[at, other]  # a line along one axis says nothing of the other look
-            both = there[at, one] & there[at, other]
-            self.counts[pairs] += apart & both
-            self._looked_at(pairs, both)
+            found[open] += apart & there[at, one] & there[at, other]
+            if at % TRIPLES_AT_ONCE == 0:
+                open = open[found[open] < self.floor]
+                if not len(open):
+                    break
+        return found
 
-    def _looked_at(self, pairs: Ints, there: Bools) -> None:
-        """Take which pairs a triple was looked at for."""
+
+def _largest_lines(one: Floats, other: Floats, floor: int) -> tuple[Ints, Ints]:
+    """Return how many rows the line with the most rows has, and how many have both numbers, (pairs,) each.
+
+    Lines along an axis are none. Where fewer than ``floor`` rows are off a line, it goes through one of any ``floor``
+    rows: so only lines through these are looked at, and where all have fewer rows, the number is too low but leaves no
+    fewer than ``floor`` off. Directions that rounding may have made different are one: too many, never too few.
+
+    one, other (rows, pairs).
+    """
+    x = np.ascontiguousarray(one.T)
+    y = np.ascontiguousarray(other.T)
+    there = np.isfinite(x) & np.isfinite(y)
+    x = np.where(there, x, 0.0)
+    y = np.where(there, y, 0.0)
+    noise = 4 * np.finfo(float).eps * np.array([np.abs(x).max(axis=1), np.abs(y).max(axis=1)])[..., None]
+    places = np.arange(x.shape[1])
+    most = np.zeros(len(x), np.int64)
+    # Rows with both numbers come first, so that there are enough to go through.
+    first = np.argsort(~there, axis=1, kind="stable")[:, :floor]
+    for at in range(first.shape[1]):
+        row = first[:, [at]]
+        across = x - np.take_along_axis(x, row, axis=1)
+        up = y - np.take_along_axis(y, row, axis=1)
+        same = there & (across == 0) & (up == 0)
+        sloped = there & (across != 0) & (up != 0)
+        slope = np.divide(up, across, out=np.full_like(up, np.inf), where=sloped)
+        off = np.zeros_like(up)
+        np.divide(noise[0], np.abs(across), out=off, where=sloped)
+        off += np.divide(noise[1], np.abs(up), out=np.zeros_like(up), where=sloped)
+        order = np.argsort(slope, axis=1)
+        slope = np.take_along_axis(slope, order, axis=1)
+        wide = np.where(
+            np.isfinite(slope), np.abs(slope) * (STRAIGHT + np.take_along_axis(off, order, axis=1)), 0.0
+        )
+        with np.errstate(invalid="ignore"):  # of those that have no slope
+            new = ~(slope[:, 1:] - slope[:, :-1] <= wide[:, 1:] + wide[:, :-1])
+        starts = np.maximum.accumulate(np.where(new, places[1:], 0), axis=1)
+        run = np.where(np.isfinite(slope[:, 1:]), places[1:] - starts + 1, 0).max(axis=1, initial=0)
+        longest = np.maximum(run, sloped.any(axis=1)) + same.sum(axis=1)
+        most = np.maximum(most, np.where(np.take_along_axis(there, row, axis=1)[:, 0], longest, 0))
+    return most, there.sum(axis=1)
 
 
 class _ClassPairCounts(_PairCounts):
@@ -426,7 +533,6 @@ class _ClassPairCounts(_PairCounts):
         super().__init__(layout, floor)
         looks = layout.looks
         self.rows = 0
-        self.triples = np.zeros(layout.pairs, np.int64)
         self.flags = np.ones(looks, bool)
         """The looks that have been 0 or 1 so far, in how many rows they are 1, and in how many both of two."""
         self.ones = np.zeros(looks)
@@ -449,8 +555,7 @@ class _ClassPairCounts(_PairCounts):
         ones = np.where(self.flags, cells == 1, 0.0)
         self.ones += ones.sum(axis=0)
         self.both += ones.T @ ones
-        if len(cells) >= 3:
-            self._add_triples(cells)
+        self._read(cells)
         same = np.flatnonzero((self.counts == 0) & self.equal)
         for first in range(0, len(same), PAIRS_AT_ONCE):
             places = same[first : first + PAIRS_AT_ONCE]
@@ -459,9 +564,6 @@ class _ClassPairCounts(_PairCounts):
     def _left(self) -> Ints:
         left = super()._left()
         return left[~(self.flags[self.one[left]] & self.flags[self.other[left]])]
-
-    def _looked_at(self, pairs: Ints, there: Bools) -> None:
-        self.triples[pairs] += there
 
     def _flag_pairs(self) -> tuple[Bools, Floats, Floats]:
         """Return which pairs are of flags, in how many rows these differ, and in how many they are the same."""
@@ -479,11 +581,10 @@ class _ClassPairCounts(_PairCounts):
 
         A site at which they are neither, and no rows are found apart, is among both.
         """
+        self.finish()
         rows = self._rows_apart()
         if spread is not None:
-            generic = (spread[self.one] | spread[self.other]) & (
-                self.counts == np.minimum(self.triples, self.floor)
-            )
+            generic = (spread[self.one] | spread[self.other]) & self.generic
             rows = np.where(generic, min(self.rows, self.floor), rows)
         pairs, _, same = self._flag_pairs()
         opposite = pairs & (same == 0)

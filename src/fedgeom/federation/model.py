@@ -22,6 +22,7 @@ from fedgeom.data.labels import LABEL_TYPES, LabelType, as_given, in_words, type
 from fedgeom.errors import InputError
 from fedgeom.federation.ledger import as_frame
 from fedgeom.federation.novelty import PREFIX, KnownRows, RowNovelty
+from fedgeom.federation.onnx import Graph
 from fedgeom.federation.preparation import FACT, Preparation
 from fedgeom.storage import write_file
 
@@ -36,7 +37,15 @@ COLUMN_KINDS = "column_kinds"
 """The fact that says of what kind their numbers are: a letter for each column."""
 LABELS = "label_type"
 """The fact that says of what type answers are; also in what a site has after a run (`Run.local`)."""
-TAKE_ROWS = ("predict", "predict_proba", "decision_function", "scores", "to_disc", "density_scores")
+TAKE_ROWS = (
+    "predict",
+    "predict_proba",
+    "decision_function",
+    "class_scores",
+    "scores",
+    "to_disc",
+    "density_scores",
+)
 """What a model may have that takes rows: each puts the columns of a table with names into the model's order."""
 
 Tensors = dict[str, npt.NDArray[Any]]
@@ -174,6 +183,50 @@ class Model(RowNovelty, ABC):
         """
         return None
 
+    def onnx_scores(self, graph: Graph, rows: str) -> str:
+        """Add the scores of classes to an ONNX graph, (rows, classes): log probabilities, up to a constant."""
+        found = self.linear_scores()
+        if found is None:
+            raise InputError(
+                f"this {self.method} model cannot be exported to ONNX; those that can are Ridge on linear or Fourier "
+                "features, Moments in Euclidean space, and training in rounds with the logistic learner"
+            )
+        return graph.affine(rows, *found)
+
+    def to_onnx(self) -> bytes:
+        """Return the model as an ONNX file, which gives ``label`` and ``probabilities`` of raw rows.
+
+        Its input is ``X``, numbers in double precision in the order of `feature_names_in_`, NaN for gaps. Where columns
+        of text were learnt from, each column is an input of its own, (rows, 1), an empty text for a gap. Nothing is
+        checked there: neither the names nor the kinds of columns.
+        """
+        if not self.everywhere:
+            raise InputError(
+                "only sites have models that predict; export a site's: model.for_site(run.local[site])"
+            )
+        graph = Graph()
+        rows = self._onnx_rows(graph)
+        if self.preparation is not None:
+            for step, fit, ground in zip(
+                self.preparation.steps, self.preparation.fits, self.preparation.grounds, strict=False
+            ):
+                rows = step.onnx(graph, ground, fit, rows)
+        scores = self.bare().onnx_scores(graph, rows)
+        return graph.to_bytes(scores, self.classes_, f"fedgeom: {self.summary()}")
+
+    def _onnx_rows(self, graph: Graph) -> str:
+        """Add the inputs, and return the name of the rows with numbers for words."""
+        raw = None if self.preparation is None else self.preparation.raw
+        if raw is None or not raw.categories:
+            return graph.input("X", self.n_features_in_)
+        parts = []
+        for at, name in enumerate(raw.names):
+            words = raw.categories.get(at)
+            cells = graph.input(name, 1, text=words is not None)
+            rest = float(len(words or ())) if at in raw.together else float("nan")
+            parts.append(cells if words is None else graph.codes(cells, tuple(words), rest))
+        return graph.beside(*parts)
+
     def _linear(self) -> tuple[tuple[str, ...], Floats, Floats]:
         """Return the names of columns, and the log odds' weights (rows of `coef_`) and intercepts."""
         found = self.linear_scores()
@@ -223,6 +276,33 @@ class Model(RowNovelty, ABC):
             for name, value in zip(names, own, strict=True)
         ]
         return as_frame(["class", "column", "coefficient", "odds_ratio"], rows)
+
+    def partial_dependence(self, X: Any, column: Any, *, n_points: int = 20) -> Any:
+        """Return a frame (value, class, probability), or records without pandas: what one column does to the answer.
+
+        The cells of the column are set to a value in all rows, and the probabilities averaged over them, as
+        `sklearn.inspection.partial_dependence` does; but gaps, words and whole numbers may stand in the column.
+
+        Parameters
+        ----------
+        X: a frame, or an array (rows, columns)
+            Raw rows, as `predict_proba` takes them.
+        column: the name of a column of the frame, or the number of one of the array
+        n_points: a whole number of at least 2; 20 if not given
+            From up to so many different numbers of the column all are taken, otherwise as many of its quantiles
+            between 5 and 95 %; of words all are.
+        """
+        if not hasattr(self, "predict_proba"):
+            raise InputError(f"this {self.method} model gives no probabilities; take one that does, such as Ridge")
+        if isinstance(n_points, bool) or not isinstance(n_points, int) or n_points < 2:
+            raise InputError(f"n_points={n_points!r} given; wanted a whole number of at least 2")
+        values = _values_of(X, column, n_points)
+        classes = self.classes_.tolist()
+        rows = []
+        for value in values:
+            chances = self.predict_proba(_with_value(X, column, value)).mean(axis=0).tolist()
+            rows += [(value, label, chance) for label, chance in zip(classes, chances, strict=True)]
+        return as_frame(["value", "class", "probability"], rows)
 
     @property
     def joint_classes(self) -> int:
@@ -348,6 +428,50 @@ class Model(RowNovelty, ABC):
 
     def _repr_html_(self) -> str:
         return f"<b>{type(self).__name__}</b> {escape(self.summary())}"
+
+
+def decisions(scores: Floats) -> Floats:
+    """Return scores of classes as scikit-learn's `decision_function` has them: of two, by how much the second leads."""
+    return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
+
+
+def _cells_of(X: Any, column: Any) -> npt.NDArray[Any]:
+    """Return the cells of a column of a frame or an array that are no gaps."""
+    if hasattr(X, "iloc"):
+        if column not in X.columns:
+            raise InputError(f"X has no column {column!r}; it has {', '.join(map(str, X.columns[:10]))}")
+        return np.asarray(X[column].dropna())
+    rows = np.asarray(X)
+    if (
+        rows.ndim != 2
+        or isinstance(column, bool)
+        or not isinstance(column, int)
+        or not 0 <= column < rows.shape[1]
+    ):
+        raise InputError(f"column {column!r} of X of shape {rows.shape} given; wanted its number, from 0")
+    cells = rows[:, column]
+    return np.asarray(cells[np.isfinite(cells)])
+
+
+def _values_of(X: Any, column: Any, n_points: int) -> list[Any]:
+    """Return the values of a column for which a partial dependence is told."""
+    cells = _cells_of(X, column)
+    if not len(cells):
+        raise InputError(f"column {column!r} has no value in any row; give rows in which it has some")
+    known = np.unique(cells if cells.dtype.kind in "biuf" else cells.astype(str))
+    if known.dtype.kind in "bU" or len(known) <= n_points:
+        return list(known.tolist())
+    shares = np.linspace(0.05, 0.95, n_points)
+    return list(np.unique(np.quantile(cells, shares, method="nearest")).tolist())
+
+
+def _with_value(X: Any, column: Any, value: Any) -> Any:
+    """Return a frame or an array with one value in all rows of a column."""
+    if hasattr(X, "iloc"):
+        return X.assign(**{column: value})
+    made = np.array(X)
+    made[:, column] = value
+    return made
 
 
 def _from_pickle(kind: type[Model], data: bytes) -> Model:

@@ -157,8 +157,6 @@ def read_raw(X: Any, wanted: Columns) -> SiteData:
 BLOCK_CELLS = 2**23
 """About how many cells are prepared at once, counted as if they were dense."""
 BLOCK_ROWS = 4096
-MOST_UNDONE = 4096
-"""Weights are told for columns in the data's own units where there are no more than these."""
 SMALL = 2**28
 """A table of up to so many bytes is kept as it is after a step, so that the next one need not begin anew."""
 FACT = "preparation"
@@ -217,12 +215,11 @@ class Preparation:
         grounds = self.grounds
         columns = self.columns
         for step, fit, ground in reversed(list(zip(self.steps, self.fits, grounds, strict=False))):
-            width = ground.columns.width
-            if not step.affine or width > MOST_UNDONE:
+            found = step.linear_map(ground, fit)
+            if found is None:
                 break
-            shift = np.asarray(dense(step.transform(ground, fit, np.zeros((1, width))), "X"), np.float64)
-            turned = np.asarray(dense(step.transform(ground, fit, np.eye(width)), "X"), np.float64) - shift
-            intercepts = intercepts + shift[0] @ weights
+            turned, shift = found
+            intercepts = intercepts + shift @ weights
             weights = turned @ weights
             columns = ground.columns
         return columns, weights, intercepts

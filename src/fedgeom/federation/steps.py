@@ -17,10 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from fedgeom.arrays import Floats, Ints, Words
+from fedgeom.data.rows import dense
 from fedgeom.data.sites import SiteData
 from fedgeom.data.validation import Finding
 from fedgeom.errors import InputError
 from fedgeom.federation.messages import Array
+from fedgeom.federation.onnx import Graph
 from fedgeom.federation.settings import Choice
 from fedgeom.privacy.mechanism import SumNoise
 
@@ -30,6 +32,8 @@ Block = Any
 """(some rows, columns): an array, or a sparse ``csr_array``."""
 MOST_COLUMNS = 200_000
 """More columns than this cannot be agreed on."""
+MOST_UNDONE = 4096
+"""A step is told as a matrix where there are no more columns than these."""
 
 
 class Columns(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -186,6 +190,25 @@ class Step(Choice):
     def transform(self, ground: FitContext, fit: StepFit, block: Block) -> Block:
         """Return a block of rows, prepared."""
         return block
+
+    def onnx(self, graph: Graph, ground: FitContext, fit: StepFit, rows: str) -> str:
+        """Add what `transform` does to an ONNX graph, and return the name of the prepared rows."""
+        found = self.linear_map(ground, fit)
+        if found is None:
+            raise InputError(
+                f"the model's step {self.name!r} cannot be exported to ONNX; those that can are one-hot, impute, "
+                f"clip, log-counts, and scale without max_value and pca, both of up to {MOST_UNDONE:,} columns"
+            )
+        return graph.affine(rows, *found)
+
+    def linear_map(self, ground: FitContext, fit: StepFit) -> tuple[Floats, Floats] | None:
+        """Return the matrix and the shift that `transform` is; None: it is no linear map, or has too many columns."""
+        width = ground.columns.width
+        if not self.affine or width > MOST_UNDONE:
+            return None
+        shift = np.asarray(dense(self.transform(ground, fit, np.zeros((1, width))), "X"), np.float64)
+        turned = np.asarray(dense(self.transform(ground, fit, np.eye(width)), "X"), np.float64) - shift
+        return turned, shift[0]
 
     def output(self, ground: FitContext, fit: StepFit) -> Columns:
         """Return the columns that come out."""

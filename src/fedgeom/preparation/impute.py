@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedgeom.arrays import Ints, Words
+from fedgeom.federation.onnx import Graph
 from fedgeom.federation.settings import Between
 from fedgeom.federation.steps import Block, Columns, FitContext, PreparedRows, Step, StepFit, SumKind
 from fedgeom.preparation.private_steps import BoundedCounts, BoundedMeans, need, read_ranges
@@ -231,6 +232,16 @@ class Impute(Step):
         np.copyto(filled, fit.get("value").astype(cells.dtype), where=missing)
         found[:, cells.shape[1] :] = some_columns(missing, gaps)
         return found
+
+    def onnx(self, graph: Graph, ground: FitContext, fit: StepFit, rows: str) -> str:
+        """Add what fills gaps, and which there were."""
+        cells = graph.columns(rows, fit.get("kept"))
+        missing = graph.add("Or", graph.add("IsNaN", cells), graph.add("IsInf", cells))
+        filled = graph.add("Where", missing, graph.constant(fit.get("value").astype(np.float64)), cells)
+        gaps = np.flatnonzero(fit.get("gaps")) if self.add_indicator else np.arange(0)
+        if not len(gaps):
+            return filled
+        return graph.beside(filled, graph.as_numbers(graph.columns(missing, gaps)))
 
     def output(self, ground: FitContext, fit: StepFit) -> Columns:
         """Return the columns that were filled in, and those that say where."""

@@ -12,6 +12,7 @@ from fedgeom.arrays import Floats, Words
 from fedgeom.data.sites import SiteData
 from fedgeom.data.tables import is_sparse
 from fedgeom.data.validation import Finding, fault
+from fedgeom.federation.onnx import Graph
 from fedgeom.federation.settings import POSITIVE
 from fedgeom.federation.steps import Block, FitContext, PreparedRows, Step, StepFit, SumKind
 from fedgeom.preparation.private_steps import BoundedDepth
@@ -89,6 +90,16 @@ class LogCounts(Step):
         found.data *= np.repeat(factors.astype(kind), np.diff(found.indptr))
         np.log1p(found.data, out=found.data)
         return found
+
+    def onnx(self, graph: Graph, ground: FitContext, fit: StepFit, rows: str) -> str:
+        """Add the division by each row's depth, and the logarithm."""
+        target = float(fit.get("depth")[0]) if self.target_sum is None else self.target_sum
+        one = graph.constant(np.ones(1))
+        depths = graph.add("ReduceSum", rows, graph.constant(np.array([1])), keepdims=1)
+        some = graph.add("Greater", depths, graph.constant(np.zeros(1)))
+        factors = graph.add("Div", graph.constant(np.array([target])), graph.add("Where", some, depths, one))
+        scaled = graph.add("Mul", rows, graph.add("Where", some, factors, one))
+        return graph.add("Log", graph.add("Add", scaled, one))
 
     @property
     def wants_counts(self) -> bool:

@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from fedgeom.errors import InputError
+from fedgeom.federation.onnx import Graph
 from fedgeom.federation.settings import Between, Distinct, read_value
 from fedgeom.federation.steps import Block, Columns, FitContext, Step, StepFit
 from fedgeom.preparation.quantiles import as_dense, some_columns
@@ -81,6 +82,19 @@ class OneHot(Step):
             found[:, begin:end] = cells[:, at, None] == np.arange(end - begin)
             begin = end
         return found
+
+    def onnx(self, graph: Graph, ground: FitContext, fit: StepFit, rows: str) -> str:
+        """Add the columns of numbers, and behind them which category each row has."""
+        columns = ground.columns
+        if not columns.categories:
+            return rows
+        numbers = [at for at in range(columns.width) if at not in columns.categories]
+        parts = [graph.columns(rows, numbers)] if numbers else []
+        for at, words in columns.categories.items():
+            count = len(words) + (at in columns.together)
+            same = graph.add("Equal", graph.columns(rows, [at]), graph.constant(np.arange(float(count))))
+            parts.append(graph.as_numbers(same))
+        return graph.beside(*parts)
 
     def output(self, ground: FitContext, fit: StepFit) -> Columns:
         """Return the columns of numbers, and behind them one for each category."""

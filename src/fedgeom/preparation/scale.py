@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from fedgeom.arrays import Words
 from fedgeom.errors import InputError
+from fedgeom.federation.onnx import Graph
 from fedgeom.federation.settings import POSITIVE
 from fedgeom.federation.steps import Block, Columns, FitContext, PreparedRows, Step, StepFit, SumKind
 from fedgeom.preparation.private_steps import OTHERS, BoundedScale, need, read_ranges
@@ -139,12 +140,23 @@ class Clip(Step):
 
     def transform(self, ground: FitContext, fit: StepFit, block: Block) -> Block:
         """Return a block with all numbers within their ranges; gaps stay."""
+        rows = as_dense(block)
+        low, high = self._ends(ground).astype(rows.dtype)
+        return np.where(np.isfinite(rows), np.clip(rows, low, high), rows)
+
+    def _ends(self, ground: FitContext) -> npt.NDArray[np.float64]:
+        """Return the lowest and the highest number of each column, (2, columns)."""
         names = ground.columns.names or (OTHERS,) * ground.columns.width
         free = [-np.inf, np.inf]
-        pairs = np.array([self.ranges.get(name, self.ranges.get(OTHERS, free)) for name in names]).reshape(-1, 2)
-        rows = as_dense(block)
-        low, high = pairs.T.astype(rows.dtype)
-        return np.where(np.isfinite(rows), np.clip(rows, low, high), rows)
+        pairs = [self.ranges.get(name, self.ranges.get(OTHERS, free)) for name in names]
+        return np.array(pairs, np.float64).reshape(-1, 2).T
+
+    def onnx(self, graph: Graph, ground: FitContext, fit: StepFit, rows: str) -> str:
+        """Add the limits; gaps stay."""
+        low, high = self._ends(ground)
+        kept = graph.add("Min", graph.add("Max", rows, graph.constant(low)), graph.constant(high))
+        gap = graph.add("Or", graph.add("IsNaN", rows), graph.add("IsInf", rows))
+        return graph.add("Where", gap, rows, kept)
 
     def output_bytes(self, ground: FitContext, fit: StepFit, rows: int, came: int) -> int:
         """Return the size of dense rows."""

@@ -92,7 +92,7 @@ def _learnt(
         local["scales"] = scale.tolist()
     if settings.mixed:
         bound = model.for_site({"names": {}, "scales": scale})
-        called = bound.decision_function(part.X).argmax(axis=1)
+        called = bound.class_scores(part.X).argmax(axis=1)
         local["covers"] = settle(called, list(found), part.y.astype(str).tolist(), names, matched.number)
     local["unknown"] = sorted(set(found) - set(local.get("covers", names)))
     return local

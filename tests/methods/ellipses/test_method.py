@@ -64,7 +64,7 @@ def test_a_class_too_small_for_its_covariance_loses_no_site(rows: str, settings:
     run = fedgeom.run(method, sites)
     assert not run.lost
     assert set(run.local["s0"]["names"]) == {"a", "b", "c"}
-    assert np.isfinite(run.model.decision_function(sites[0].X)).all()
+    assert np.isfinite(run.model.class_scores(sites[0].X)).all()
     home = fedgeom.run(fedgeom.Ellipses(min_rows=3, names="shared"), sites)
     assert home.model.names == ("a", "b")
     assert not home.lost

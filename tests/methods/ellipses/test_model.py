@@ -26,7 +26,7 @@ def model() -> EllipseModel:
 
 def test_scores_are_log_densities() -> None:
     made, X = model(), np.array([[1.0, 2.0], [4.0, 3.0]])
-    found = made.decision_function(X) - np.log(2 * np.pi)
+    found = made.class_scores(X) - np.log(2 * np.pi)
     normal = [multivariate_normal(made.means[k], made.covariances[k]).pdf(X) for k in range(4)]
     assert np.allclose(found[:, 0], np.log(0.5 * normal[0]))
     assert np.allclose(found[:, 2], np.log(0.2 * normal[2] + 0.1 * normal[3]))

@@ -58,7 +58,7 @@ def assert_same(run: fedgeom.Run, expected: twin.Found, new: np.ndarray, atol: f
     for name in expected.names:
         own = run.model.for_site(run.local[name])
         wanted = expected.scores(new, name)
-        found = own.decision_function(new)
+        found = own.class_scores(new)
         np.testing.assert_allclose(softmax(found, axis=1), softmax(wanted, axis=1), atol=atol)
         gap = found - wanted
         assert gap.max() - gap.min() < 100 * atol * np.abs(wanted).max()  # densities lack a constant

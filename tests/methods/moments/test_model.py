@@ -22,7 +22,7 @@ def made(rule: str, curvature: float | None = None) -> MomentsModel:
 
 def test_gaussian_scores_by_hand() -> None:
     """log prior − log √det − half the squared distance in deviations."""
-    scores = made("gaussian").decision_function([[0.0, 0.0], [1.0, 2.0]])
+    scores = made("gaussian").class_scores([[0.0, 0.0], [1.0, 2.0]])
     np.testing.assert_allclose(scores[:, 0], [np.log(0.25), np.log(0.25) - 2.5])
     np.testing.assert_allclose(
         scores[:, 1], [np.log(0.75) - np.log(4) - 0.16 / 8, np.log(0.75) - np.log(4) - (0.36 + 4) / 8]
@@ -35,13 +35,13 @@ def test_the_nearest_centroid_wins() -> None:
     ball = made("centroid", 1.0)
     X = np.array([[0.19, 0.0], [0.25, 0.1]])
     gaps = np.column_stack([distance(X, centroid) for centroid in ball.centroids])
-    np.testing.assert_allclose(ball.decision_function(X), -(gaps**2))
+    np.testing.assert_allclose(ball.class_scores(X), -(gaps**2))
 
 
 def test_probabilities_are_the_softmax_of_scores_however_large() -> None:
     model = made("gaussian")
     p = model.predict_proba([[0.3, 0.1], [1e6, 0.0]])
-    scores = model.decision_function([[0.3, 0.1]])[0]
+    scores = model.class_scores([[0.3, 0.1]])[0]
     np.testing.assert_allclose(p[0], np.exp(scores) / np.exp(scores).sum())
     assert p[1].tolist() == [0.0, 1.0]
 

@@ -23,7 +23,7 @@ def model() -> RidgeModel:
 def test_scores_are_linear_in_the_features(model: RidgeModel) -> None:
     X, _ = pooled(blobs())
     scores = model.features(X) @ model.weights[1:] + model.weights[0]
-    np.testing.assert_allclose(model.decision_function(X), scores, atol=1e-12)
+    np.testing.assert_allclose(model.class_scores(X), scores, atol=1e-12)
     assert model.predict(X).tolist() == np.array(model.names)[scores.argmax(axis=1)].tolist()
     shown = np.exp(scores / model.temperature)
     np.testing.assert_allclose(model.predict_proba(X), shown / shown.sum(axis=1, keepdims=True), rtol=1e-9)
@@ -48,7 +48,7 @@ def test_models_are_saved_and_loaded_without_change(tmp_path: Path, model: Ridge
 def test_images_may_come_as_bytes(tmp_path: Path) -> None:
     conv = fedgeom.Ridge(features=SMALL_CONV, shape=SHAPE).plain(images()).model
     X = pooled(images())[0]
-    np.testing.assert_array_equal(conv.decision_function(X.astype(np.uint8)), conv.decision_function(X))
+    np.testing.assert_array_equal(conv.class_scores(X.astype(np.uint8)), conv.class_scores(X))
 
 
 def test_a_file_whose_parts_do_not_fit_is_refused(model: RidgeModel) -> None:

@@ -56,9 +56,7 @@ def assert_same(model: Any, expected: twin.Found, new: np.ndarray = NEW, atol: f
     assert model.alpha == pytest.approx(expected.alpha, rel=1e-12)
     assert model.temperature == pytest.approx(expected.temperature, rel=1e-12)
     wanted = expected.decide(new)
-    np.testing.assert_allclose(
-        model.decision_function(new), wanted, rtol=0, atol=atol * max(1, np.abs(wanted).max())
-    )
+    np.testing.assert_allclose(model.class_scores(new), wanted, rtol=0, atol=atol * max(1, np.abs(wanted).max()))
     np.testing.assert_allclose(model.predict_proba(new), expected.probabilities(new), rtol=0, atol=30 * atol)
 
 
@@ -176,7 +174,7 @@ def test_personal_models_are_ridges_of_what_the_joint_one_leaves_over(maps: str,
         assert run.local[name].get("strength", np.inf) == pytest.approx(strength)
         scores = joint.features(NEW) @ weights[1:] + weights[0]
         own = run.model.for_site(run.local[name])
-        np.testing.assert_allclose(own.decision_function(NEW), scores, rtol=0, atol=1e-6)
+        np.testing.assert_allclose(own.class_scores(NEW), scores, rtol=0, atol=1e-6)
 
 
 def test_an_update_is_the_ridge_of_all_rows_on_the_features_of_the_first() -> None:
@@ -284,7 +282,7 @@ def test_with_little_noise_a_private_model_is_that_of_shortened_rows(bent: bool,
     privacy = fedgeom.DP(epsilon=40.0, delta=0.01, clip=clip)
     model = secure(drawn, alpha=300.0, rule=rule, privacy=privacy, **settings).model
     new = 0.7 * rng.normal(size=(300, 4))
-    found = model.decision_function(new)
+    found = model.class_scores(new)
     wanted = decide(features(new))
     if rule == "discriminant":  # what is the same for all classes decides nothing
         found = found - found[:, :1]

@@ -127,7 +127,7 @@ class EllipseModel(Model):
             found[:, at] = (np.linalg.solve(factor, (rows - mean).T) ** 2).sum(axis=0)
         return found, np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(axis=1)
 
-    def decision_function(self, X: npt.ArrayLike) -> Floats:
+    def class_scores(self, X: npt.ArrayLike) -> Floats:
         """Return a score per joint class, (rows, J): the log density of its Gaussians together plus its log prior."""
         distances, logs = self._distances(X)
         parts = self.log_weights - logs - 0.5 * distances
@@ -138,7 +138,7 @@ class EllipseModel(Model):
 
     def predict_proba(self, X: npt.ArrayLike) -> Floats:
         """Return the probability of each answer (`classes_`): of a word, that of all classes it stands for."""
-        scores = self.decision_function(X)
+        scores = self.class_scores(X)
         weights = np.exp(scores - scores.max(axis=1, keepdims=True))
         weights /= weights.sum(axis=1, keepdims=True)
         if not self.names:

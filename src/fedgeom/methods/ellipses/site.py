@@ -244,7 +244,7 @@ class EllipseSite(SummingSite[EllipseMemory]):
         number = memory.classes
         scales = self._scales(rows) if self.settings.site_scale else None
         model = joint.for_site({"names": {}, "scales": scales})
-        called = model.decision_function(rows.X).argmax(axis=1)
+        called = model.class_scores(rows.X).argmax(axis=1)
         known = {word: group for word, group in memory.groups.items() if group >= 0}
         memory.covers = settle(called, list(memory.slots), rows.y.astype(str).tolist(), known, number)
         ticks = np.zeros((len(self.joining.memory.order), number, number), np.int64)

@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from fedgeom.arrays import Floats
 from fedgeom.errors import InputError
-from fedgeom.federation.model import Model
+from fedgeom.federation.model import Model, decisions
+from fedgeom.federation.onnx import Graph
 from fedgeom.geometry.hyperbolic.poincare import check_points, log0, pairwise_distance
 
 PIECE = 4096
@@ -50,7 +51,7 @@ class MomentsModel(Model):
             return check_points(rows, c=self.curvature, name="X")
         return rows
 
-    def decision_function(self, X: npt.ArrayLike) -> Floats:
+    def class_scores(self, X: npt.ArrayLike) -> Floats:
         """Return a score per class: the log density plus log prior, or minus the squared distance."""
         rows = self._rows(X)
         c = self.curvature
@@ -93,15 +94,40 @@ class MomentsModel(Model):
         words = f"they are farther from every class than all but {alpha:g} of its rows, if classes are Gaussian"
         return -float(chi2.isf(alpha, self.width)), words
 
+    def decision_function(self, X: npt.ArrayLike) -> Floats:
+        """Return the scores of classes, (rows, classes); of two, by how much the second leads, (rows,)."""
+        return decisions(self.class_scores(X))
+
     def predict_proba(self, X: npt.ArrayLike) -> Floats:
         """Return the scores as probabilities."""
-        scores = self.decision_function(X)
+        scores = self.class_scores(X)
         weights = np.exp(scores - scores.max(axis=1, keepdims=True))
         return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
+    def onnx_scores(self, graph: Graph, rows: str) -> str:
+        """Add the log densities of Gaussians, or squared distances to centroids."""
+        if self.curvature is not None:
+            raise InputError(
+                'a moments model of points in the Poincaré ball cannot be exported to ONNX; space="euclidean" can'
+            )
+        if self.rule == "centroid":
+            weights = 2 * self.centroids.T  # |x|² is the same for all classes
+            return graph.affine(rows, weights, -(self.centroids**2).sum(axis=1))
+        along = graph.constant(np.array([1]))
+        parts = []
+        for mean, covariance, prior in zip(self.means, self.covariances, self.log_priors, strict=True):
+            factor = np.linalg.cholesky(covariance)
+            whitening = np.linalg.inv(factor).T
+            turned = graph.affine(graph.add("Sub", rows, graph.constant(mean)), whitening, np.zeros(len(mean)))
+            squares = graph.add("ReduceSum", graph.add("Mul", turned, turned), along, keepdims=1)
+            level = float(prior - np.log(np.diag(factor)).sum())
+            half = graph.add("Mul", squares, graph.constant(np.array([-0.5])))
+            parts.append(graph.add("Add", half, graph.constant(np.array([level]))))
+        return graph.beside(*parts)
+
     def predict(self, X: npt.ArrayLike) -> npt.NDArray[Any]:
         """Return the name of the best class of each row."""
-        named: npt.NDArray[Any] = np.array(self.names)[self.decision_function(X).argmax(axis=1)]
+        named: npt.NDArray[Any] = np.array(self.names)[self.class_scores(X).argmax(axis=1)]
         return named
 
     def tensors(self) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:

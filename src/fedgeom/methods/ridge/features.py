@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from fedgeom.arrays import Floats, Ints
 from fedgeom.errors import InputError
+from fedgeom.federation.onnx import Graph
 from fedgeom.federation.settings import POSITIVE, Between, Choice
 from fedgeom.memo import memoize
 
@@ -119,6 +120,12 @@ class FeatureMap(Choice):
         """Return the features of some rows: X (rows, columns) of any dtype, the result (rows, width)."""
         raise NotImplementedError(f"{type(self).__name__} makes no features")
 
+    def onnx(self, graph: Graph, rows: str, ground: FeatureContext) -> str:
+        """Add the features of standardised rows to an ONNX graph, and return their name."""
+        raise InputError(
+            f"a ridge model of features {self.name!r} cannot be exported to ONNX; those of linear and fourier can"
+        )
+
 
 @dataclass(frozen=True)
 class LinearFeatures(FeatureMap):
@@ -133,6 +140,10 @@ class LinearFeatures(FeatureMap):
     def transform(self, X: npt.NDArray[Any], ground: FeatureContext) -> npt.NDArray[Any]:
         """Return the standardised columns."""
         return ground.standardised(X)
+
+    def onnx(self, graph: Graph, rows: str, ground: FeatureContext) -> str:
+        """Add nothing: the rows are standardised."""
+        return rows
 
 
 @dataclass(frozen=True)
@@ -163,19 +174,33 @@ class Fourier(FeatureMap):
 
     def transform(self, X: npt.NDArray[Any], ground: FeatureContext) -> npt.NDArray[Any]:
         """Return the cosines at the frequencies that the seed draws."""
-        frequencies = normals(ground.seed, "frequencies", self.n_components, ground.columns)
-        # A Gaussian's distribution function makes its phase uniform; the last column of a wider draw would do as well.
-        phases = 2 * math.pi * _uniform(normals(ground.seed, "phases", self.n_components, 1)[:, 0])
+        frequencies, phases = self._waves(ground)
         rows = ground.standardised(X)
-        spread = ground.spread
         if self.scale == "joint":
             rows = rows * ground.scale
-            spread = max(float((ground.varies * ground.scale**2).sum()), 1e-300)
-        found = ground.products(rows, frequencies.T / (self.bandwidth * math.sqrt(spread)))
+        found = ground.products(rows, frequencies)
         found += phases  # in place: each array of so many rows and features is memory that the system has to clear
         np.cos(found, out=found)
         found *= math.sqrt(2.0)
         return found
+
+    def _waves(self, ground: FeatureContext) -> tuple[Floats, Floats]:
+        """Return frequencies, (columns, features), and phases, (features,)."""
+        frequencies = normals(ground.seed, "frequencies", self.n_components, ground.columns)
+        # A Gaussian's distribution function makes its phase uniform; the last column of a wider draw would do as well.
+        phases = 2 * math.pi * _uniform(normals(ground.seed, "phases", self.n_components, 1)[:, 0])
+        spread = ground.spread
+        if self.scale == "joint":
+            spread = max(float((ground.varies * ground.scale**2).sum()), 1e-300)
+        return frequencies.T / (self.bandwidth * math.sqrt(spread)), phases
+
+    def onnx(self, graph: Graph, rows: str, ground: FeatureContext) -> str:
+        """Add the cosines."""
+        frequencies, phases = self._waves(ground)
+        if self.scale == "joint":
+            frequencies = ground.scale[:, None] * frequencies
+        waves = graph.add("Cos", graph.affine(rows, frequencies, phases))
+        return graph.add("Mul", waves, graph.constant(np.array([math.sqrt(2.0)])))
 
 
 @dataclass(frozen=True)

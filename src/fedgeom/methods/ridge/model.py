@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from fedgeom.arrays import Floats
 from fedgeom.errors import InputError
-from fedgeom.federation.model import Model
+from fedgeom.federation.model import Model, decisions
+from fedgeom.federation.onnx import Graph
 from fedgeom.methods.ridge.features import FeatureContext, FeatureMap, read_merged, stack
 from fedgeom.methods.ridge.image_features import blocks
 
@@ -128,7 +129,7 @@ class RidgeModel(Model):
             raise InputError(f"X has shape {rows.shape}; wanted finite rows of {self.width} columns")
         return rows
 
-    def decision_function(self, X: npt.ArrayLike) -> Floats:
+    def class_scores(self, X: npt.ArrayLike) -> Floats:
         """Return a score per class: near 1 for the row's class, near -1 for the others."""
         rows = self._rows(X)
         maps, ground = self._parts
@@ -146,15 +147,29 @@ class RidgeModel(Model):
         weights = self.weights[1:] * (ground.varies / ground.scale)[:, None]
         return weights / self.temperature, (self.weights[0] - ground.mean @ weights) / self.temperature
 
+    def decision_function(self, X: npt.ArrayLike) -> Floats:
+        """Return the scores of classes, (rows, classes); of two, by how much the second leads, (rows,)."""
+        return decisions(self.class_scores(X))
+
     def predict_proba(self, X: npt.ArrayLike) -> Floats:
         """Return the scores as probabilities: their softmax at the temperature that fits all sites' rows best."""
-        scores = self.decision_function(X) / self.temperature
+        scores = self.class_scores(X) / self.temperature
         found = np.exp(scores - scores.max(axis=1, keepdims=True))
         return np.asarray(found / found.sum(axis=1, keepdims=True))
 
+    def onnx_scores(self, graph: Graph, rows: str) -> str:
+        """Add the features and their weighted sums at the model's temperature."""
+        maps, ground = self._parts
+        centred = graph.add("Sub", rows, graph.constant(ground.mean))
+        standardised = graph.add("Mul", centred, graph.constant(ground.varies / ground.scale))
+        parts = [one.onnx(graph, standardised, ground) for one in maps]
+        return graph.affine(
+            graph.beside(*parts), self.weights[1:] / self.temperature, self.weights[0] / self.temperature
+        )
+
     def predict(self, X: npt.ArrayLike) -> npt.NDArray[Any]:
         """Return the name of the best class of each row."""
-        named: npt.NDArray[Any] = np.array(self.names)[self.decision_function(X).argmax(axis=1)]
+        named: npt.NDArray[Any] = np.array(self.names)[self.class_scores(X).argmax(axis=1)]
         return named
 
     @classmethod

@@ -192,7 +192,7 @@ class PersonalPart(SummingPart[PersonalMemory]):
         site: Any = self.site
         fit = site.memory.fit
         share = site.memory.solution.freedom / max(fit.rows(), 1.0)
-        scores = model.decision_function(site.rows)
+        scores = model.class_scores(site.rows)
         return own_ridge(model.features(site.rows), self._scale(), scores, site.codes, share)
 
     def result(self) -> dict[str, Any]:

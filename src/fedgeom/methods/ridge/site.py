@@ -467,7 +467,7 @@ class RidgeSite(SummingSite[RidgeMemory]):
         solved = self.memory.solution
         rows = self.memory.fit.rows()
         chosen = tried_rows(self.rows, rows)
-        scores = self._model(solved.ridge(), 1.0).decision_function(self.rows[chosen])
+        scores = self._model(solved.ridge(), 1.0).class_scores(self.rows[chosen])
         if len(self.table) == len(self.data):  # rows of classes that are left out have no score here
             solved.note_fit(scores, self.codes[chosen])
         return self.contribute(
