@@ -1,7 +1,8 @@
 """A site whose questions NATS carries: the process that is connected, and the one that answers.
 
 The connected process knows nothing of data and methods; it hands each question through a pipe to a program that stays,
-which has it answered by a fork of itself (`fedgeom.engines.answerer`). What it knows of the connection is in ``link.json``.
+which has it answered by a fork of itself (`fedgeom.engines.answerer`). What it knows of the connection is in
+``link.json``.
 """
 
 from __future__ import annotations
