@@ -3,7 +3,7 @@
 python benchmarks/attacks.py            # everything; writes docs/attacks.md
 python benchmarks/attacks.py --quick    # smaller sizes; writes nothing
 python benchmarks/attacks.py --json     # the last line is one JSON object
-python benchmarks/attacks.py --only "a zoom to the rim"
+python benchmarks/attacks.py --only "a zoom to the rim"    # its row of docs/attacks.md anew
 """
 
 from __future__ import annotations
@@ -61,6 +61,12 @@ def page(found: dict[str, list[Outcome]]) -> str:
     return HEAD + "".join(lines)
 
 
+def merged(new: str, old: str) -> str:
+    """Return the page with the rows of attacks that were played anew, in the order of `ATTACKS`."""
+    rows = {row.split(" | ")[0]: row for one in (old, new) for row in one.split(f"{RULE}\n")[1].splitlines()}
+    return HEAD + "".join(f"{rows[f'| {one.name}']}\n" for one in ATTACKS if f"| {one.name}" in rows)
+
+
 def attack_names(page: str) -> list[str]:
     """Return the names of the attacks in the table of a page."""
     rows = page.split(f"{RULE}\n")[1].splitlines()
@@ -88,8 +94,8 @@ def main() -> None:
         print(f"          {time.perf_counter() - began:.1f} s", flush=True)
     broken = [name for name, all_ in found.items() if any(one.succeeds for one in all_)]
     print(f"\n{len(found)} attacks, of which {len(broken)} work: {', '.join(broken) or 'none'}")
-    if not chosen.quick and chosen.only is None:
-        PAGE.write_text(page(found), encoding="utf-8")
+    if not chosen.quick:
+        PAGE.write_text(merged(page(found), PAGE.read_text(encoding="utf-8")), encoding="utf-8")
     if chosen.json:
         summary = {}
         for name, outcomes in found.items():

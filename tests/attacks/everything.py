@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from tests.attacks import (
     approving,
     bombs,
+    cells,
     ciphers,
     differences,
     fishing,
@@ -32,6 +33,7 @@ ATTACKS: tuple[Attack, ...] = (
     *singling.ATTACKS,
     *differences.ATTACKS,
     *rare.ATTACKS,
+    *cells.ATTACKS,
     *fishing.ATTACKS,
     *rings.ATTACKS,
     *integrity.ATTACKS,

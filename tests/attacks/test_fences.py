@@ -25,6 +25,7 @@ from fedgeom.protocols.secure_sum import rules
 from fedgeom.protocols.secure_sum import site as secure_sum
 from fedgeom.protocols.secure_sum.rules import CohortRules
 from fedgeom.protocols.secure_sum.site import SumPart
+from tests.attacks import cells
 from tests.attacks.everything import ATTACKS, installed
 from tests.attacks.playing import PERMISSIVE
 
@@ -188,3 +189,9 @@ def test_without_a_strict_policy_the_attack_succeeds(name: str) -> None:
             assert found.succeeds, (method, found.now)
             assert not attack.play(method, StrictPolicy(), True).succeeds
             break
+
+
+@pytest.mark.parametrize("name", cells.READ)
+def test_without_floors_rows_are_read_from_sums(name: str) -> None:
+    for method in BY_NAME[name].methods:
+        assert BY_NAME[name].play(method, PERMISSIVE, True).succeeds

@@ -1,0 +1,168 @@
+"""Reading rows from the sums of honest runs: who sees all sums adds them up with any weights."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+
+import fedgeom
+from fedgeom import SiteData
+from fedgeom.errors import FedgeomError
+from fedgeom.federation.method import METHODS
+from fedgeom.federation.policy import Policy, StrictPolicy
+from fedgeom.methods.ridge.features import Binned
+from fedgeom.preparation import PCA, OneHot, Scale
+from fedgeom.testing.span import row_terms, small_groups
+from tests.attacks.playing import Attack, Learnt, refused
+
+FLOORS = StrictPolicy()
+PLANTED = 7
+EUCLIDEAN: dict[str, Any] = {"space": "euclidean"}
+
+
+def tables(rows: int = 60, columns: int = 3) -> list[SiteData]:
+    """Return four sites of two classes, with numbers of which no two are the same."""
+    found = []
+    for at in range(4):
+        rng = np.random.default_rng(at)
+        y = np.array(["no", "yes"])[np.arange(rows) % 2]
+        X = rng.normal(size=(rows, columns)) + 0.7 * (y == "yes")[:, None]
+        found.append(SiteData(f"s{at}", X, y, columns=[f"x{place}" for place in range(columns)]))
+    return found
+
+
+def _words(codes: Callable[[int, Any], Any], words: tuple[str, ...]) -> list[SiteData]:
+    """Return the sites with a column of words."""
+    found = []
+    for at, site in enumerate(tables()):
+        cells = codes(at, (np.arange(len(site)) // 2 % 2).astype(float))
+        table = np.column_stack([site.X, cells])
+        found.append(replace(site, table=table, columns=(*site.columns, "word"), categories={"word": words}))
+    return found
+
+
+def one_gap() -> list[SiteData]:
+    """Leave one cell of the second site empty."""
+    sites = tables()
+    X = sites[1].X.copy()
+    X[PLANTED, 2] = np.nan
+    return [sites[0], replace(sites[1], table=X), *sites[2:]]
+
+
+def one_flag() -> list[SiteData]:
+    """Add a column of 0 with a single 1."""
+    found = []
+    for at, site in enumerate(tables()):
+        flag = (at == 1) & (np.arange(len(site)) == PLANTED)
+        found.append(replace(site, table=np.column_stack([site.X, flag]), columns=(*site.columns, "flag")))
+    return found
+
+
+def one_rare_word() -> list[SiteData]:
+    """Add a column of two frequent words and one that a single row has."""
+
+    def codes(at: int, usual: Any) -> Any:
+        usual[PLANTED] = 2.0 if at == 1 else usual[PLANTED]
+        return usual
+
+    return _words(codes, ("f", "m", "x"))
+
+
+def rare_class() -> list[SiteData]:
+    """Give one site a class of its own."""
+    sites = tables()
+    y = sites[1].y.astype("U8")
+    y[:5] = "rare"
+    return [sites[0], replace(sites[1], y=y), *sites[2:]]
+
+
+def rare_cell() -> list[SiteData]:
+    """Add a word that many rows of one class have, and a single row of the other."""
+
+    def codes(at: int, usual: Any) -> Any:
+        usual[[0, 2, 4, 6, 8]] = 2.0
+        usual[1] = 2.0 if at == 1 else usual[1]
+        return usual
+
+    return _words(codes, ("f", "m", "x"))
+
+
+def outlier() -> list[SiteData]:
+    """Put one number far from all others."""
+    sites = tables()
+    X = sites[1].X.copy()
+    X[PLANTED, 2] = 6.0
+    return [sites[0], replace(sites[1], table=X), *sites[2:]]
+
+
+def read_from(sites: Callable[[], list[SiteData]], ways: dict[str, Any]) -> Callable[..., Learnt]:
+    """Return an attack: search all weighted sums of an honest run's numbers for some that rest on few rows or sites."""
+
+    def play(method: str, policy: Policy, quick: bool) -> Learnt:
+        data = sites()
+        try:
+            found = row_terms(ways[method], data, policy)
+            groups = small_groups(found, data, FLOORS.min_rows, FLOORS.min_sites, most=5)
+        except FedgeomError as error:
+            return refused(error)
+        if not groups:
+            return Learnt(f"of {len(found.numbers)} numbers, no weighted sum rests on few rows", False)
+        fewest = min(groups, key=lambda one: len(one.rows))
+        return Learnt(f"a weighted sum of the numbers rests on {len(fewest.rows)} rows", True)
+
+    return play
+
+
+def infinite_terms(method: str, policy: Policy, quick: bool) -> Learnt:
+    """Settings that are infinite or no number: a steward's page would show other terms than are hashed."""
+    taken = []
+    tried = 0
+    for name in METHODS:
+        kind = METHODS[name]
+        for field in fields(kind):
+            for bad in (math.inf, -math.inf, math.nan):
+                try:
+                    terms = kind.from_terms({field.name: bad}).terms()
+                except (FedgeomError, TypeError, ValueError):
+                    tried += 1
+                    continue
+                tried += 1
+                if "inf" in repr(terms.get(field.name)) or "nan" in repr(terms.get(field.name)):
+                    taken.append(f"{name}.{field.name}")
+    return Learnt(f"{len(taken)} of {tried} such settings are taken", bool(taken))
+
+
+def _both(**settings: Any) -> dict[str, Any]:
+    return {"ridge": fedgeom.Ridge(**settings), "moments": fedgeom.Moments(**EUCLIDEAN, **settings)}
+
+
+BINNED = {"ridge, binned": fedgeom.Ridge(features=Binned(n_bins=16, group_size=1))}
+READ: dict[str, tuple[Callable[[], list[SiteData]], dict[str, Any], str]] = {
+    "a column with one gap": (one_gap, _both(prepare="table"), "all 7 other numbers of 3 of 3 patients, exactly"),
+    "a column with one 1": (one_flag, _both(), "the row and its label, exactly"),
+    "a word that one row has": (one_rare_word, _both(prepare=[OneHot()]), "the row, with Moments its label too"),
+    "a rare class in the sums of preparation": (
+        rare_class,
+        _both(prepare=[Scale(), PCA(2)]),
+        "count and exact mean of a class that one site has",
+    ),
+    "bins that few rows have": (lambda: tables(80, 1), BINNED, "113 of 600 rows with labels"),
+    "a word that one row of a class has": (
+        rare_cell,
+        {"moments": fedgeom.Moments(prepare=[OneHot()], **EUCLIDEAN)},
+        "4 of 125 rows of the rarer class, with label and word",
+    ),
+    "numbers as they are and clipped": (
+        outlier,
+        _both(prepare=[Scale(max_value=3)]),
+        "6 of 6 clipped cells exactly",
+    ),
+}
+ATTACKS = (
+    *(Attack(name, tuple(ways), before, read_from(sites, ways)) for name, (sites, ways, before) in READ.items()),
+    Attack("terms that are no numbers", ("all",), "12 settings were taken, and shown as null", infinite_terms),
+)
