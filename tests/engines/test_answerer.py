@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -99,6 +100,13 @@ def test_a_lasting_process_that_dies_is_replaced(ask_lasting: Answerer) -> None:
         with pytest.raises(AnswererDiedError):
             ask_lasting(how)
         assert ask_lasting(b"x") == b"xxx"
+
+
+def test_a_lasting_process_that_is_killed_in_a_pause_costs_no_question(ask_lasting: Answerer) -> None:
+    first = int(ask_lasting(b"who").split()[0])
+    os.kill(first, signal.SIGKILL)
+    until(lambda: Path(f"/proc/{first}/stat").read_text(encoding="ascii").split()[2] == "Z")
+    assert int(ask_lasting(b"who").split()[0]) != first
 
 
 @pytest.mark.parametrize("how", [b"raise", b"exit", b"die"])

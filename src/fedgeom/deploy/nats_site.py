@@ -24,7 +24,7 @@ from fedgeom.engines.answerer import Answerer, AnswererGoneError, serve
 from fedgeom.engines.nats.link import FOREIGN, NOT_ADMITTED
 from fedgeom.engines.nats.site import LinkState, SiteLink, answer_with
 from fedgeom.engines.processes import exit_with_parent, run_and_exit
-from fedgeom.errors import printable
+from fedgeom.errors import InputError, printable
 from fedgeom.storage import write_json
 
 MODULE = "fedgeom.deploy.nats_site"
@@ -150,11 +150,14 @@ def answer(folder: SiteFolder, request: bytes) -> bytes:
 
 def files_state(folder: SiteFolder) -> tuple[tuple[int, int, int], ...]:
     """Return what changes when somebody edits site.toml or the table: then a new process answers, with new limits."""
+    files = [folder.config_file]
+    with contextlib.suppress(InputError, OSError):  # whoever answers says what is wrong with site.toml
+        files.append(folder.path / folder.config().file)
     found = []
-    for file in (folder.config_file, folder.path / folder.config().file):
+    for file in files:
         try:
             now = file.stat()
-        except OSError:  # whoever answers says what is missing
+        except OSError:  # likewise what is missing
             found.append((0, 0, 0))
         else:
             found.append((now.st_ino, now.st_mtime_ns, now.st_size))
@@ -168,7 +171,6 @@ def main(what: str, path: str) -> None:
     logging.getLogger("asyncio").setLevel(logging.ERROR)
     if what == "answer":
         import_ahead()
-        folder.config()  # kept for the forks
         serve(answer_with(lambda request: answer(folder, request)), lasts=lambda: files_state(folder))
     else:
         exit_with_parent(os.getppid())

@@ -71,7 +71,7 @@ def serve(
             _write(answers, ANSWERED + answer(question))
             continue
         state = lasts() if lasts is not None else None
-        if worker is not None and worker.state != state:
+        if worker is not None and (worker.state != state or not worker.waits()):
             worker.end()
             worker = None
         if worker is None:
@@ -114,6 +114,10 @@ class AnsweringFork:
         os.close(ours)
         self._to = os.fdopen(to_it, "wb")
         self._from = from_it
+
+    def waits(self) -> bool:
+        """Say whether it is there, with nothing to say: one that was killed in a pause costs no question."""
+        return not select.select([self._from], [], [], 0)[0]
 
     def ask(self, question: bytes, line: IO[bytes]) -> bytes | None:
         """Have a question answered; nothing if the process died. It ends with the one who asked."""
