@@ -15,7 +15,15 @@ sys.path.insert(0, str(HERE.parent))
 
 from papers.common import table  # noqa: E402 the root must be on the path first
 
-STATUSES = ("holds", "partly", "does not hold", "could not be had", "not yet", "no claim")
+STATUSES = (
+    "holds",
+    "partly",
+    "does not hold",
+    "not settled at this size",
+    "could not be had",
+    "not yet",
+    "no claim",
+)
 
 
 HEAD = """\
@@ -33,7 +41,8 @@ the other folders here.
   Data in Federated Learning
 
 “Holds” is meant of what the paper says about an entry, on the data that we have; “partly” is explained beside it;
-“could not be had” are data that are not public; “no claim” are drawings and lists of settings.
+“not settled at this size” is a run with under a quarter of the
+paper's steps; “could not be had” are data that are not public; “no claim” are drawings and lists of settings.
 """
 
 

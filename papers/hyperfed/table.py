@@ -145,10 +145,10 @@ def figures(model: Any, local: Any, data: Split, *, test: bool) -> dict[str, Any
     for name, (X, y) in data.held.items():
         wanted = y.astype(str)
         own = model if local is None else model.for_site(local[name])
-        said = own.predict(X) == wanted
+        said = own.predict(X).astype(str) == wanted
         right, count = right + int(said.sum()), count + len(y)
         each.append(float(said.mean()))
-        joint += int(np.sum(model.predict(X) == wanted)) if shared else 0
+        joint += int(np.sum(model.predict(X).astype(str) == wanted)) if shared else 0
     found: dict[str, Any] = {
         "personal": round(100 * right / count, 3),
         "by site": round(100 * float(np.mean(each)), 3),

@@ -79,7 +79,7 @@ def test_the_same_seed_gives_the_same_and_more_starts_are_never_worse():
 def test_the_published_descent_stops_above_the_simplex():
     W = prototypes.published(10, 20, rng=rng())
     np.testing.assert_allclose(np.linalg.norm(W, axis=1), 1.0, atol=1e-12)
-    assert -1.0 / 9 + 0.005 < prototypes.largest_cosine(W) < 0.0
+    assert -0.1 < prototypes.largest_cosine(W) < -0.085
     np.testing.assert_array_equal(W, prototypes.published(10, 20, rng=rng()))
     assert prototypes.published(1, 3, rng=rng()).shape == (1, 3)
 

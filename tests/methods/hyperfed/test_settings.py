@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from fedgeom import HyperFed
 from fedgeom.errors import InputError
 from fedgeom.geometry.graphs.class_tree import ClassTree
-from fedgeom.methods.iterative import Consistent, LeNet, Mean, Poincare, PublicTriplet, Triplet
+from fedgeom.methods.iterative import SGD, Consistent, LeNet, Mean, Poincare, PublicTriplet, Triplet
 
 TREE = {"CD4": "T", "CD8": "T", "T": "blood", "B": "blood"}
 
@@ -25,11 +27,18 @@ def test_the_default_is_the_papers_row_with_its_aggregation_mended():
     )
 
 
-def test_published_and_measured():
+def test_published_as_the_authors_coded_it_and_measured():
     paper = HyperFed.published(n_rounds=3)
     assert (paper.learning_rate, paper.batch_size, paper.epochs, paper.n_rounds) == (0.3, 128, 5, 3)
-    assert paper.combine_rule == Consistent(deviations="raw", solver="printed")
+    printed = Consistent(deviations="raw", solver="printed", start="rows", min_effective_sites=1.0)
+    assert paper.combine_rule == printed
+    assert (paper.weights, HyperFed.published(secure=False).weights) == ("sites", "rows")
     assert paper.head.placing == "published"
+    coded = HyperFed.authors_code()
+    assert coded.loss == PublicTriplet(margin=1.0, mixed_weight=2.0)
+    assert coded.optimizer == SGD(momentum=0.9, kept=True)
+    assert coded.combine_rule == replace(printed, deviations="unit")
+    assert HyperFed.from_terms(coded.terms()) == coded
     best = HyperFed.measured()
     assert best.combine_rule == Mean()
     assert best.weights == "rows"

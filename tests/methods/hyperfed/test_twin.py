@@ -123,6 +123,10 @@ WEIGHTS: dict[str, tuple[Any, Any]] = {
         Consistent(min_effective_sites=2.8, solver="printed", steps=3, deviations="raw"),
         lambda changes: twin.line_search_weights(changes, 2.8, 3, printed=True, raw=True),
     ),
+    "printed, from rows": (
+        Consistent(min_effective_sites=1.0, solver="printed", steps=2, deviations="raw", start="rows"),
+        lambda changes: twin.line_search_weights(changes, 1.0, 2, printed=True, raw=True, start=(6, 9, 12)),
+    ),
 }
 
 

@@ -130,10 +130,10 @@ def min_norm_weights(changes, least, raw=False):
     return found.x
 
 
-def line_search_weights(changes, least, steps, printed, raw=False):
-    """Eq. 11 from equal weights; the virtual client is the others' mean, or as printed their sum."""
+def line_search_weights(changes, least, steps, printed, raw=False, start=None):
+    """Eq. 11 from equal weights, or others; the virtual client is the others' mean, or as printed their sum."""
     D = deviations(changes, raw)
-    p = np.full(len(D), 1 / len(D))
+    p = np.full(len(D), 1 / len(D)) if start is None else np.array(start) / np.sum(start)
     for _ in range(steps):
         toughest = int(np.argmin(D @ (p @ D)))
         others = np.where(np.arange(len(D)) == toughest, 0, p)

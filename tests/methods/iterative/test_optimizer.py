@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedgeom import FedAvg
+import fedgeom
+from fedgeom import Ditto, FedAvg, SiteData
 from fedgeom.errors import InputError
-from fedgeom.methods.iterative import MLP, SGD, AdamW, Effort, Linear, Objective
+from fedgeom.federation.policy import Policy
+from fedgeom.methods.iterative import MLP, SGD, AdamW, Effort, Linear, Objective, Tree
 from fedgeom.methods.iterative.learners.torch_module import NetworkLearner
 from tests.methods.iterative.torching import digits, torch
 
@@ -38,6 +40,31 @@ def test_steps_on_the_vector_are_torchs_steps_on_the_module(optimizer):
         steps.step()
     for parameter, name in zip(module.parameters(), start, strict=True):
         assert np.allclose(parameter.detach().numpy(), found[name], atol=1e-6)
+
+
+@pytest.mark.parametrize("secure", [False, True])
+def test_momentum_that_is_kept_goes_on_from_round_to_round(secure):
+    """Sites with the same rows, all in one step, train alike: rounds are then one training, cut into pieces."""
+    (one, *_) = digits()
+    sites = [SiteData(name, one.X, one.y) for name in "abc"]
+
+    def weights(**changes):
+        rule = FedAvg(
+            network=MLP(features=4), batch_size=None, learning_rate=0.02, secure=secure, bits=64, **changes
+        )
+        return Tree(fedgeom.run(rule, sites, seed=1, policy=Policy()).model.parameters).flat()
+
+    kept = weights(n_rounds=3, steps=2, optimizer=SGD(momentum=0.9, kept=True))
+    np.testing.assert_allclose(kept, weights(n_rounds=1, steps=6, optimizer=SGD(momentum=0.9)), atol=1e-5)
+    begun_anew = weights(n_rounds=3, steps=2, optimizer=SGD(momentum=0.9))
+    assert np.abs(kept - begun_anew).max() > 1e-3
+
+
+def test_only_what_trains_one_model_keeps_momentum():
+    with pytest.raises(InputError, match="give momentum"):
+        SGD(kept=True)
+    with pytest.raises(InputError, match="Ditto given an optimizer with kept=True"):
+        Ditto(optimizer=SGD(momentum=0.9, kept=True), network="mlp")
 
 
 def test_no_optimizer_moves_frozen_arrays():

@@ -45,6 +45,7 @@ class HyperFedSettings(TrainingRule):
     takes_groups: ClassVar[bool] = False
 
     sends_changes: ClassVar[bool] = True
+    keeps_momentum: ClassVar[bool] = True
     compares_updates: ClassVar[bool] = True
 
     network: NetworkOrName | None = "mlp"
@@ -74,8 +75,11 @@ class HyperFedSettings(TrainingRule):
         if isinstance(tree, Mapping | ClassTree):
             object.__setattr__(self, "class_tree", tree_lines(tree))
         super().__post_init__()
-        if self.consistent is not None:  # the weights are those of Eq. 10, whatever sites have in rows
-            object.__setattr__(self, "weights", "sites")
+        if (
+            self.consistent is not None
+        ):  # the weights are those of Eq. 10; rows are at most where their search starts
+            starts = self.consistent.start == "rows" and not self.masked
+            object.__setattr__(self, "weights", "rows" if starts else "sites")
         network = self.network
         head = self.head
         if isinstance(network, Network) and network.embedding_dim is None and isinstance(head, Poincare):

@@ -229,20 +229,25 @@ class Consistent(Aggregation):
     """"exact": the optimum of Eq. 10; "line search": Eq. 11 with the others' mean; "printed": Eq. 11 with their sum."""
     steps: Annotated[int, Between(1, 10_000)] = 100
     """How many line searches."""
+    start: Literal["equal", "rows"] = "equal"
+    """Where line searches start: "equal" weights; "rows", as printed: each site's share of all rows, where updates are
+    shown (``secure=False``). Of a secure sum nobody knows these shares: it starts from equal weights."""
 
     def __call__(self, vectors: Floats, weights: Floats) -> Floats:
-        """Return the combination; the sites' own weights, such as their numbers of rows, play no part."""
+        """Return the combination; the sites' own weights, such as their numbers of rows, are at most a start."""
         return Mean()(vectors, self.weights_of(vectors, weights))
 
     def weights_of(self, vectors: Floats, weights: Floats) -> Floats:
         """Return p of Eq. 10, (sites,)."""
         lengths = np.linalg.norm(vectors, axis=1) if self.deviations == "raw" else None
-        return self.weigh(cosines(vectors), lengths)
+        return self.weigh(cosines(vectors), lengths, start=weights if self.start == "rows" else None)
 
-    def weigh(self, cosines: Floats, lengths: Floats | None, *, mixed: float = 1.0) -> Floats:
+    def weigh(
+        self, cosines: Floats, lengths: Floats | None, *, mixed: float = 1.0, start: Floats | None = None
+    ) -> Floats:
         """Return p, (sites,), from cosines (sites, sites) and lengths (sites,); ``mixed`` may raise the bound.
 
-        Line searches start from equal weights; the paper's start, the sites' shares of all rows, would show these.
+        Line searches begin at ``start``, (sites,), or at equal weights.
         """
         gram = cosines if lengths is None else cosines * lengths[:, None] * lengths[None, :]
         count = len(gram)
@@ -250,7 +255,8 @@ class Consistent(Aggregation):
         if self.solver == "exact":
             return min_norm.least_norm(gram, mixed=bound)
         search = min_norm.frank_wolfe if self.solver == "line search" else min_norm.as_printed
-        return min_norm.evened(search(gram, np.ones(count), steps=self.steps), mixed=bound)
+        first = np.ones(count) if start is None else start
+        return min_norm.evened(search(gram, first, steps=self.steps), mixed=bound)
 
 
 if TYPE_CHECKING:

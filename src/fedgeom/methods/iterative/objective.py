@@ -20,6 +20,14 @@ from fedgeom.methods.iterative.losses import CrossEntropy, Loss
 from fedgeom.methods.iterative.tree import Tree
 
 
+@dataclass
+class Carried:
+    """What an optimizer keeps from round to round, at its site."""
+
+    momentum: Floats | None = None
+    """(numbers,): None before the first round."""
+
+
 @dataclass(frozen=True)
 class Objective:
     """The loss, the terms beside it, and what the loss may look at; without any, the rule's loss alone.
@@ -42,6 +50,8 @@ class Objective:
     """The arrays of the model that no step changes."""
     row_weights: Floats | None = None
     """(rows,): what each row's loss is multiplied by; None: by 1."""
+    carried: Carried | None = None
+    """Where the optimizer finds what it kept of the last round, and leaves what it keeps for the next."""
 
     @property
     def plain(self) -> bool:

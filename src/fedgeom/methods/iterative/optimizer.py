@@ -1,4 +1,4 @@
-"""Optimizers: how a network's steps follow from gradients; they begin anew in every round."""
+"""Optimizers: how a network's steps follow from gradients; unless told, they begin anew in every round."""
 
 from __future__ import annotations
 
@@ -23,6 +23,11 @@ class Optimizer(Choice):
     """The rule of a site's steps; torch's own, since that is what others compare with."""
 
     kind: ClassVar[str] = "optimizer"
+
+    @property
+    def carries_over(self) -> bool:
+        """Whether what the optimizer remembers at the end of a round is where it begins the next."""
+        return False
 
     @property
     def bare(self) -> bool:
@@ -50,11 +55,20 @@ class SGD(Optimizer):
     """The strength of a penalty ½·‖w‖² on the parameters."""
     nesterov: bool = False
     """Whether the step looks ahead along the momentum."""
+    kept: bool = False
+    """Whether a site's momentum goes on from round to round; it stays at the site."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.nesterov and not self.momentum:
             raise InputError("nesterov=True looks ahead along the momentum; give momentum=0.9 or so")
+        if self.kept and not self.momentum:
+            raise InputError("kept=True keeps the momentum from round to round; give momentum=0.9 or so")
+
+    @property
+    def carries_over(self) -> bool:
+        """Whether the momentum goes on in the next round."""
+        return self.kept
 
     @property
     def bare(self) -> bool:

@@ -22,6 +22,7 @@ from fedgeom.methods.iterative.learners.logistic import Logistic
 from fedgeom.methods.iterative.learners.torch_module import NAME as NETWORK
 from fedgeom.methods.iterative.losses import CrossEntropy, Loss
 from fedgeom.methods.iterative.networks.base import Network
+from fedgeom.methods.iterative.objective import Carried
 from fedgeom.methods.iterative.optimizer import SGD, Optimizer, Schedule
 from fedgeom.methods.iterative.personal import Personal
 from fedgeom.methods.iterative.task import Task
@@ -59,7 +60,8 @@ class NetworkSettings:
     shape: tuple[Annotated[int, Between(1, 10**6)], ...] | None = None
     """What a row is to the network, (channels, height, width) for images; None: as many numbers as columns."""
     optimizer: OptimizerOrName = SGD.name
-    """How steps follow from gradients: "sgd", SGD(momentum=0.9), "adamw"; each round begins anew."""
+    """How steps follow from gradients: "sgd", SGD(momentum=0.9), "adamw". Each round begins anew, but with
+    SGD(momentum=0.9, kept=True)."""
     max_grad_norm: Annotated[float, POSITIVE] | None = None
     """The largest norm of a step's gradient; longer ones are shortened."""
     sampling: Literal["shuffled", "balanced"] = "shuffled"
@@ -96,6 +98,7 @@ class PrivateTraining:
     """A rule that needs of a round nothing but the mean of the sites' models can do with noise in it."""
 
     private_units: ClassVar[tuple[str, ...]] = ("row", "site")
+    keeps_momentum: ClassVar[bool] = True
 
     privacy: PrivacyOrTable = None
     """DP(epsilon=…, delta=…, clip=…): differential privacy over all rounds. With unit="row" a round is one step along
@@ -261,6 +264,8 @@ class TrainingRule(NetworkSettings, SumSettings, TableSettings, Settings):
     """Whether sites can compare their changes in pairs, which ``aggregation="consistent"`` weighs them by."""
     takes_groups: ClassVar[bool] = True
     """Whether sites may be drawn into groups whose means are compared (`GroupMedian`)."""
+    keeps_momentum: ClassVar[bool] = False
+    """Whether a site trains one model in a round, whose momentum may go on in the next."""
     needs_steps: ClassVar[bool] = False
     """Whether the rule counts gradient steps, so that ``solver="exact"`` makes no sense."""
     may_rest: ClassVar[bool] = False
@@ -313,6 +318,12 @@ class TrainingRule(NetworkSettings, SumSettings, TableSettings, Settings):
         check_aggregation(self, self.combine_rule, secure=self.secure, share=self.participation)
         if self.needs_steps and self.solver == "exact":
             raise InputError(f'{type(self).__name__} counts gradient steps; solver="exact" takes none: use "sgd"')
+        optimizer: Any = self.optimizer
+        if optimizer.carries_over and not self.keeps_momentum:
+            raise InputError(
+                f"{type(self).__name__} given an optimizer with kept=True; it trains more than one model in a round, "
+                "or changes how one is trained, so no momentum goes on: leave kept away, or use FedAvg or HyperFed"
+            )
         groups = self.groups * (self.group_draw.count if self.group_draw else 1)
         if self.n_rounds * groups > MOST_SUMS:
             raise InputError(
@@ -340,7 +351,10 @@ class TrainingRule(NetworkSettings, SumSettings, TableSettings, Settings):
 
     def local(self, task: Task, given: State, own: State) -> State:
         """Train at a site: take what was given, change what the site keeps (``own``), return what is sent."""
-        trained = task.fit(self.whole(task, given["model"], own), previous=own.get("previous"))
+        carried = Carried(*own.get("carried", Tree()).values()) if task.effort.optimizer.carries_over else None
+        trained = task.fit(self.whole(task, given["model"], own), previous=own.get("previous"), carried=carried)
+        if carried is not None:
+            own["carried"] = Tree(momentum=carried.momentum)
         if task.loss_of_rows.looks_back:
             own["previous"] = trained
         return Tree(model=self.shared(trained))
