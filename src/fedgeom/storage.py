@@ -156,6 +156,27 @@ def append_line(path: str | Path, line: bytes, *, private: bool = False) -> None
         file.write((b"\n" if cut else b"") + line + b"\n")
 
 
+def write_behind(path: str | Path, end: int, data: bytes) -> bool:
+    """Write data into a private file from a byte on, which is then its end; it is on the disk when this returns.
+
+    A crash leaves what stood before that byte. Return False, with nothing written, where a link stands there.
+    """
+    try:
+        handle = os.open(path, os.O_WRONLY | NO_LINKS | getattr(os, "O_BINARY", 0))
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EMLINK):
+            return False
+        raise
+    close_to_others(handle)
+    with os.fdopen(handle, "wb") as file:
+        file.truncate(end)
+        file.seek(end)
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    return True
+
+
 def make_private_folder(path: str | Path) -> Path:
     """Make a folder that only its owner may enter; one that is there already is closed to others."""
     folder = Path(path)

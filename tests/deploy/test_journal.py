@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import stat
@@ -11,7 +12,15 @@ import msgspec
 import pytest
 
 from fedgeom.crypto.keys import Identity
-from fedgeom.deploy.journal import KEEP_SECONDS, LARGEST_CARRIED, Journal, LocalEntry, StoredMemory, sealed
+from fedgeom.deploy.journal import (
+    KEEP_SECONDS,
+    LARGEST_CARRIED,
+    LONGEST,
+    Journal,
+    LocalEntry,
+    StoredMemory,
+    sealed,
+)
 from fedgeom.errors import ProtocolError
 from fedgeom.storage import DRAFT
 
@@ -76,6 +85,68 @@ def test_a_memory_is_private_and_never_half_written(journal, tmp_path):
     assert journal.newest(RUN).memory == b"secret"
     journal.keep(RUN, StoredMemory(2, b"next"))
     assert journal.newest(RUN).memory == b"next"
+
+
+def test_the_last_whole_memory_counts_wherever_the_machine_stopped(journal, tmp_path):
+    file = tmp_path / "memory" / f"{RUN.hex()}.bin"
+    journal.keep(RUN, StoredMemory(1, b"first"))
+    one = len(file.read_bytes())
+    journal.keep(RUN, StoredMemory(2, b"second"))
+    both = file.read_bytes()
+    for cut in range(one, len(both)):  # the answer to the second question has not left
+        file.write_bytes(both[:cut])
+        assert journal.newest(RUN) == StoredMemory(1, b"first")
+        journal.keep(RUN, StoredMemory(2, b"other"))
+        assert journal.newest(RUN) == StoredMemory(2, b"other")
+    for cut in range(1, one):  # the first is written at once, or not at all
+        file.write_bytes(both[:cut])
+        with pytest.raises(ProtocolError, match="damaged"):
+            journal.newest(RUN)
+    for at in range(len(both)):
+        file.write_bytes(both[:at] + bytes([both[at] ^ 1]) + both[at + 1 :])
+        kept = None
+        with contextlib.suppress(ProtocolError):
+            kept = journal.newest(RUN)
+        assert kept in (None, StoredMemory(1, b"first")), at  # a length that became too long looks like a crash
+
+
+def test_a_file_of_memories_stays_short_and_keeps_no_secret_that_the_site_let_go_of(journal, tmp_path):
+    file = tmp_path / "memory" / f"{RUN.hex()}.bin"
+    for count in range(1, 100):
+        journal.keep(RUN, StoredMemory(count, b"m" * 20_000))
+        assert journal.newest(RUN).count == count
+        assert file.stat().st_size <= LONGEST
+    journal.keep(RUN, StoredMemory(100, b"the secret of the masks"))
+    journal.keep(RUN, StoredMemory(101, b"left"))
+    assert b"secret" not in file.read_bytes()
+    large = b"x" * 2_000_000
+    for count in range(102, 112):
+        journal.keep(RUN, StoredMemory(count, large))
+        assert file.stat().st_size <= 5 * len(large)
+    assert journal.newest(RUN) == StoredMemory(111, large)
+
+
+def test_a_memory_of_an_earlier_release_is_read_and_gone_on_with(journal, tmp_path):
+    (tmp_path / "memory").mkdir()
+    file = tmp_path / "memory" / f"{RUN.hex()}.bin"
+    file.write_bytes(msgspec.msgpack.encode(StoredMemory(4, b"old")))
+    assert journal.newest(RUN) == StoredMemory(4, b"old")
+    journal.keep(RUN, StoredMemory(5, b"new one"))
+    journal.keep(RUN, StoredMemory(6, b"another"))
+    assert journal.newest(RUN) == StoredMemory(6, b"another")
+
+
+def test_no_memory_is_written_through_a_link(journal, tmp_path):
+    journal.keep(RUN, StoredMemory(1, b"x"))
+    file = tmp_path / "memory" / f"{RUN.hex()}.bin"
+    elsewhere = tmp_path / "elsewhere"
+    file.rename(elsewhere)
+    file.symlink_to(elsewhere)
+    before = elsewhere.read_bytes()
+    journal.keep(RUN, StoredMemory(2, b"y"))
+    assert elsewhere.read_bytes() == before
+    assert journal.newest(RUN) == StoredMemory(2, b"y")
+    assert not file.is_symlink()
 
 
 def test_the_ledger_is_private_also_where_an_older_version_left_it_open(journal, tmp_path):

@@ -11,6 +11,7 @@ import pytest
 
 from fedgeom.deploy import site
 from fedgeom.deploy.journal import KEEP_SECONDS, Journal, LocalEntry, StoredMemory
+from fedgeom.deploy.nats_site import files_state
 from fedgeom.deploy.site import follow, run_site
 from fedgeom.engines.flower import commands as flower_commands
 from fedgeom.errors import InputError
@@ -122,3 +123,16 @@ def test_a_site_that_is_not_ready_starts_nothing(anna, flower):
         run_site(anna, lambda text: None)
     assert flower[1] == []
     assert not (anna.path / "site.lock").exists()
+
+
+def test_whoever_edits_the_site_file_or_the_table_has_a_new_process_answer(anna):
+    before = files_state(anna)
+    assert files_state(anna) == before
+    table = anna.path / anna.config().file
+    table.write_bytes(table.read_bytes() + b"\n")
+    edited = files_state(anna)
+    assert edited != before
+    anna.config_file.write_text("name = ", encoding="utf-8")  # half a file, as an editor may leave it for a moment
+    assert files_state(anna) != edited
+    anna.config_file.unlink()
+    assert files_state(anna) == ((0, 0, 0),)

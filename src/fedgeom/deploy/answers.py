@@ -17,6 +17,7 @@ from contextlib import contextmanager
 
 import msgspec
 
+from fedgeom.crypto.keys import forget_agreements
 from fedgeom.data.cells import reading_of
 from fedgeom.data.readers import read_site
 from fedgeom.data.sites import SiteData
@@ -71,6 +72,7 @@ def _answer(
     except DecodeError as error:
         journal.enter(_entry("", "", "unreadable", "none", len(request), 0, note=str(error), counts=False))
         raise
+    _forget_other_runs(frame.run)
     enter = functools.partial(_entry, frame.run.hex(), frame.method, frame.kind)
     try:
         _check_admission(folder, journal, frame.run, frame.method)
@@ -126,6 +128,17 @@ def _answer(
             journal.enter(enter("none", 0, 0, note=note))
     carries &= folder.identity_file.is_file()
     return reply, sealed(newest, frame.run, folder.identity()) if carries else b""
+
+
+_latest_run: list[bytes] = []
+"""The run that this process answered last."""
+
+
+def _forget_other_runs(run: bytes) -> None:
+    """Let go of keys that were agreed on in another run: a process may answer questions of several."""
+    if _latest_run != [run]:
+        forget_agreements()
+        _latest_run[:] = [run]
 
 
 def _identity(folder: SiteFolder) -> SiteIdentity:

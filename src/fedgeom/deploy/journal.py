@@ -8,6 +8,7 @@ that follows from the site's identity: others can neither read it nor put one of
 
 from __future__ import annotations
 
+import hashlib
 import time
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -17,13 +18,19 @@ import msgspec
 from fedgeom.crypto.keys import Identity, fingerprint, seal, unseal
 from fedgeom.errors import ProtocolError, printable
 from fedgeom.federation.messages import Refusal, Waiting
-from fedgeom.storage import append_line, locked, make_private_folder, write_file
+from fedgeom.storage import append_line, locked, make_private_folder, write_behind, write_file
 
 KEEP_SECONDS = 14 * 24 * 3600
 """How long the memory of an unfinished run is kept: longer than a coordinator waits for approvals."""
 
 CHARGED = "budget.charge"
 """What a line of the site's ledger says it is about when a run was charged to the privacy budget."""
+
+FRAME = b"fgm1"
+"""What each memory in a file begins with."""
+LONGEST = 256 * 1024
+MOST_KEPT = 4
+"""A run's file has so many bytes at most, or so many memories of the last one's size if that is more."""
 
 LARGEST_CARRIED = 4 * 2**20
 """A memory of more bytes is on the site's disk only: carrying it to and fro would take longer than answering."""
@@ -79,13 +86,26 @@ class Journal:
             copies.append(_decode(_unsealed(carried, run, identity)))
         file = self._file(run)
         if file.is_file():
-            copies.append(_decode(file.read_bytes()))
+            copies.append(_last_kept(file.read_bytes())[0])
         return max(copies, key=lambda kept: kept.count)
 
     def keep(self, run: bytes, kept: StoredMemory) -> None:
-        """Write a memory to disk."""
+        """Write a memory to disk behind the ones before it: one wait for the disk, where a new file takes three.
+
+        A file begins anew when it has become long, and when the memory is shorter than the one before it: secrets that
+        a site has let go of do not stay.
+        """
         make_private_folder(self._folder)
-        write_file(self._file(run), msgspec.msgpack.encode(kept), private=True, durable=True)
+        file = self._file(run)
+        frame = _framed(msgspec.msgpack.encode(kept))
+        if file.is_file():
+            before = file.read_bytes()
+            last, end = _last_kept(before)
+            room = max(LONGEST, MOST_KEPT * len(frame))
+            grows = len(kept.memory) >= len(last.memory) and end + len(frame) <= room
+            if before.startswith(FRAME) and grows and write_behind(file, end, frame):
+                return
+        write_file(file, frame, private=True, durable=True)
 
     def enter(self, entry: LocalEntry) -> None:
         """Append to the site's ledger."""
@@ -188,6 +208,35 @@ def _unsealed(carried: bytes, run: bytes, identity: Identity) -> bytes:
 
 def _carrying_key(identity: Identity) -> bytes:
     return fingerprint(b"fedgeom/1 carried memory", identity.secret)
+
+
+def _framed(data: bytes) -> bytes:
+    """Return a memory as it stands in a file: what it begins with, its length, its hash, and itself."""
+    return FRAME + len(data).to_bytes(8, "big") + hashlib.sha256(data).digest() + data
+
+
+def _last_kept(data: bytes) -> tuple[StoredMemory, int]:
+    """Return the last memory in a file, and where it ends.
+
+    One that is cut off was being written when the machine stopped: no answer left with it, so the one before it counts.
+    """
+    if not data.startswith(FRAME):  # of earlier releases: a file had one memory, and nothing around it
+        return _decode(data), len(data)
+    last = b""
+    end = 0
+    while data.startswith(FRAME, end):
+        begin = end + len(FRAME) + 8 + 32
+        size = int.from_bytes(data[end + len(FRAME) : begin - 32], "big")
+        body = data[begin : begin + size]
+        if len(data) < begin + size:
+            break
+        if hashlib.sha256(body).digest() != data[begin - 32 : begin]:
+            raise ProtocolError(DAMAGED)
+        last = body
+        end = begin + size
+    if not last or not FRAME.startswith(data[end : end + len(FRAME)]):
+        raise ProtocolError(DAMAGED)
+    return _decode(last), end
 
 
 def _decode(data: bytes) -> StoredMemory:

@@ -1,7 +1,8 @@
 """A site whose questions NATS carries: the process that is connected, and the one that answers.
 
 The connected process knows nothing of data and methods; it hands each question through a pipe to a program that stays,
-which answers it in a fork of itself (`fedgeom.engines.answerer`). What it knows of the connection is in ``link.json``.
+which has it answered by a fork of itself (`fedgeom.engines.answerer`). What it knows of the connection is in
+``link.json``.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from fedgeom.engines.answerer import Answerer, AnswererGoneError, serve
 from fedgeom.engines.nats.link import FOREIGN, NOT_ADMITTED
 from fedgeom.engines.nats.site import LinkState, SiteLink, answer_with
 from fedgeom.engines.processes import exit_with_parent, run_and_exit
-from fedgeom.errors import printable
+from fedgeom.errors import InputError, printable
 from fedgeom.storage import write_json
 
 MODULE = "fedgeom.deploy.nats_site"
@@ -147,6 +148,22 @@ def answer(folder: SiteFolder, request: bytes) -> bytes:
     return reply
 
 
+def files_state(folder: SiteFolder) -> tuple[tuple[int, int, int], ...]:
+    """Return what changes when somebody edits site.toml or the table: then a new process answers, with new limits."""
+    files = [folder.config_file]
+    with contextlib.suppress(InputError, OSError):  # whoever answers says what is wrong with site.toml
+        files.append(folder.path / folder.config().file)
+    found = []
+    for file in files:
+        try:
+            now = file.stat()
+        except OSError:  # likewise what is missing
+            found.append((0, 0, 0))
+        else:
+            found.append((now.st_ino, now.st_mtime_ns, now.st_size))
+    return tuple(found)
+
+
 def main(what: str, path: str) -> None:
     """Be one of a site's two processes."""
     leave_no_traces()
@@ -154,8 +171,7 @@ def main(what: str, path: str) -> None:
     logging.getLogger("asyncio").setLevel(logging.ERROR)
     if what == "answer":
         import_ahead()
-        folder.config()  # kept for the forks
-        serve(answer_with(lambda request: answer(folder, request)))
+        serve(answer_with(lambda request: answer(folder, request)), lasts=lambda: files_state(folder))
     else:
         exit_with_parent(os.getppid())
         connect(folder)

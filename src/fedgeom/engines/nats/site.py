@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from fedgeom.engines.answerer import AnswererDiedError
+from fedgeom.engines.answerer import AnswererDiedError, leave_after_this
 from fedgeom.engines.nats.link import (
     HOLD,
     PART,
@@ -83,6 +83,7 @@ def answer_with(answer: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
             return AnswerOutcome(refused=f"refused: {error} (the site runs fedgeom {__version__})")
         except Exception:
             log.error("the question could not be answered\n%s", printable(traceback.format_exc(), lines=True))
+            leave_after_this()
             return AnswerOutcome(refused=FAILED)
 
     return lambda question: msgspec.msgpack.encode(outcome(question))
