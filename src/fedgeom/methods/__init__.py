@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from fedgeom.methods.iterative.algorithms.server_optimizers import FedYogi as FedYogi
     from fedgeom.methods.moments.method import Moments as Moments
     from fedgeom.methods.ptopofl.method import PTopoFL as PTopoFL
+    from fedgeom.methods.regression.method import Regression as Regression
     from fedgeom.methods.ridge.method import Ridge as Ridge
     from fedgeom.methods.shrunk.method import Shrunk as Shrunk
     from fedgeom.methods.xclp.method import XCLP as XCLP
@@ -69,6 +70,7 @@ HOMES = {
     "SphereFed": ("iterative.algorithms.networks", "spherefed"),
     "Moments": ("moments.method", "moments"),
     "PTopoFL": ("ptopofl.method", "ptopofl"),
+    "Regression": ("regression.method", "regression"),
     "Ridge": ("ridge.method", "ridge"),
     "Shrunk": ("shrunk.method", "shrunk"),
     "XCLP": ("xclp.method", "xclp"),
@@ -102,6 +104,7 @@ SUMMARIES = {
     "spherefed": "For networks at sites that lack some classes: the last layer is fixed (Dong et al. 2022).",
     "moments": "For a quick first result with shared class names: one sum of averages and spreads of each class.",
     "ptopofl": "For sites of several kinds: those whose data have a similar shape train a model together.",
+    "regression": "For tables and an outcome: coefficients with intervals and tests, as of all rows in one place.",
     "ridge": "For tables or images with shared class names: the model of all rows in one place, quickly.",
     "shrunk": "For small sites whose patients differ: a logistic regression for each that leans on a joint one.",
     "xclp": "For rows of which few have a label: labels spread to similar rows, also of other sites.",
