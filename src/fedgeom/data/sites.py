@@ -44,9 +44,12 @@ class Roles:
         found = cls(**{name: column or "" for name, column in columns.items()})
         given = [name for name, one in (("label", label), (OUTCOME, found.outcome), (TIME, found.time)) if one]
         if len(given) != 1 or bool(found.time) != bool(found.event):
-            said = ", ".join(f"{name}={column!r}" for name, column in {"label": label, **columns}.items() if column)
+            said = ", ".join(
+                f"{name}={column!r}" for name, column in {"label": label, **columns}.items() if column
+            )
             raise InputError(
-                f"{said or 'no column to be explained'} given; wanted one of label (classes), outcome (numbers), or time "
+                f"{said or 'no column to be explained'} given; wanted one of label (classes), outcome (numbers), or "
+                f"time "
                 "together with event"
             )
         return found
@@ -74,7 +77,8 @@ class Roles:
             if self.event and not flags:
                 odd = labels[said & ~np.isin(values, (0.0, 1.0))][0]
                 raise InputError(
-                    f"{where}: column {self.event!r} has {str(odd)!r}; wanted 1 where the event happened at the time, and 0 "
+                    f"{where}: column {self.event!r} has {str(odd)!r}; wanted 1 where the event happened at the "
+                    f"time, and 0 "
                     "where the row was last seen without it (or true and false)"
                 )
             labels = np.where(said & flags, values, 0.0).astype(np.int64)
@@ -151,8 +155,8 @@ class FromTables:
         text: true or false; false if not given
             Keep columns of text, as `categories`, for methods with preparation.
         outcome: text or None; None if not given
-            The column with the number of each row that is to be explained, for `Regression`: 0 and 1, a count, a number.
-        time, event: text or None; None if not given
+            The column with the number of each row that is to be explained, for `Regression`: 0 and 1, a count, a
+        number. time, event: text or None; None if not given
             The columns with how long each row was seen, and 1 where that ended with the event, for `Cox` and
             `KaplanMeier`.
         weights, offset: text or None; None if not given
@@ -253,7 +257,8 @@ class FromTables:
             if not drop_unlabelled:
                 raise InputError(
                     f"{where}: {int(without.sum()):,} of {len(site):,} rows lack "
-                    f"{' or '.join(one for one in (roles.outcome, roles.time, roles.event) if one)}, the first of them row "
+                    f"{' or '.join(one for one in (roles.outcome, roles.time, roles.event) if one)}, the first of "
+                    f"them row "
                     f"{numbers[without][0]}; fill them, or leave these rows out with drop_unlabelled = true"
                 )
             site = site.take(~without)

@@ -1,7 +1,7 @@
 """Generalised linear models from sums: what both halves compute.
 
-Newton's steps with the expected information (Fisher scoring; McCullagh and Nelder 1989, section 2.5). For coefficients b
-of standardised columns sites add up the deviance, the score U = Σ (y - μ)·μ'/V(μ)·x and the information
+Newton's steps with the expected information (Fisher scoring; McCullagh and Nelder 1989, section 2.5). For coefficients
+b of standardised columns sites add up the deviance, the score U = Σ (y - μ)·μ'/V(μ)·x and the information
 I = Σ μ'²/V(μ)·x·xᵀ; the next b is b + I⁻¹U.
 """
 
@@ -31,6 +31,13 @@ DIVERGED = 1e4
 SUSPECT = 1e2
 LARGEST_SCORE = 30.0
 """Beyond, logits and logarithms are cut off: what they give there is 0 or 1, or no number."""
+TERMS = 7
+"""How many numbers of a sum of terms are of no coefficient."""
+RESTS_ON = 12
+"""A fit ends where its information rests on fewer rows than so many times the policies' floor."""
+USUAL_STEPS = 6
+ROWS_PER_NUMBER = 3
+"""How many rows there are for each number of that many steps at least, where policies have floors."""
 USUAL_START = 2 * (math.log(3) + 4 / 3)
 """Weighted least squares from means of 3/4 and 1/4 have ±(log 3 + 4/3) for outcomes 1 and 0."""
 GENERAL = 6
@@ -213,7 +220,7 @@ def own_intercept(rows: DesignRows, scores: Floats, family: str) -> float | None
     w, y = rows.weights, rows.y
     if family == "gaussian":
         return float(w @ (y - scores) / w.sum()) if w.sum() > 0 else None
-    if family != "gamma" and not 0 < float(w @ y) or (family == "binomial" and float(w @ (1 - y)) <= 0):
+    if (family != "gamma" and not float(w @ y) > 0) or (family == "binomial" and float(w @ (1 - y)) <= 0):
         return None
     b = 0.0
     for _ in range(100):
@@ -229,12 +236,9 @@ def own_intercept(rows: DesignRows, scores: Floats, family: str) -> float | None
 class ScoreTerms:
     """Deviance, score and information at some coefficients, of one site or of all."""
 
-    deviance: float
-    pearson: float
-    sites: float
-    """With site effects: how many sites have an intercept, their weight, and their intercepts by weight."""
-    weight: float
-    intercepts: float
+    general: Floats
+    """(`TERMS`,): the deviance; Pearson's χ²; Σ v of the rows' curvatures v, and Σ v²; and with site effects how many
+    sites have an intercept, their weight, and their intercepts by weight."""
     score: Floats
     """(coefficients,)"""
     information: Floats
@@ -243,13 +247,39 @@ class ScoreTerms:
     def flat(self) -> Floats:
         """Write them as one vector; of the symmetric information the upper triangle."""
         upper = self.information[np.triu_indices(len(self.score))]
-        general = [self.deviance, self.pearson, self.sites, self.weight, self.intercepts]
-        return np.concatenate([general, self.score, upper])
+        return np.concatenate([self.general, self.score, upper])
 
     @classmethod
     def read(cls, flat: Floats, count: int) -> ScoreTerms:
         """Read them back."""
-        return cls(*flat[:5].tolist(), flat[5 : 5 + count], symmetric(flat[5 + count :], count))
+        general, score, upper = np.split(flat, [TERMS, TERMS + count])
+        return cls(general, score, symmetric(upper, count))
+
+    @property
+    def deviance(self) -> float:
+        """Minus twice the log likelihood, up to a constant, for a dispersion of 1."""
+        return float(self.general[0])
+
+    @property
+    def pearson(self) -> float:
+        """Pearson's χ²."""
+        return float(self.general[1])
+
+    @property
+    def rests_on(self) -> float:
+        """On how many rows the information rests: (Σ v)² / Σ v²."""
+        total, squares = self.general[2:4].tolist()
+        return float(total**2 / squares) if squares > 0 else 0.0
+
+    @property
+    def with_intercept(self) -> int:
+        """How many sites have an intercept of their own."""
+        return round(float(self.general[4]))
+
+    @property
+    def intercept(self) -> float:
+        """The mean of the sites' own intercepts, by their weight."""
+        return float(self.general[6] / self.general[5]) if self.general[5] > 0 else 0.0
 
 
 def symmetric(upper: Floats, count: int) -> Floats:
@@ -263,7 +293,22 @@ def symmetric(upper: Floats, count: int) -> Floats:
 
 def terms_length(count: int) -> int:
     """Return how many numbers `ScoreTerms.flat` has."""
-    return 5 + count + count * (count + 1) // 2
+    return TERMS + count + count * (count + 1) // 2
+
+
+def too_few_rows(rows: float, count: int, floor: int) -> str:
+    """Say why so many coefficients cannot be fitted from so few rows; "" where they can, or policies have no floors.
+
+    Each step adds numbers of which every weighted sum is one over rows. With nearly as many numbers as rows, some of
+    these sums would rest on few rows.
+    """
+    wanted = ROWS_PER_NUMBER * USUAL_STEPS * terms_length(count)
+    if floor <= 1 or rows >= wanted:
+        return ""
+    return (
+        f"{rows:,.0f} rows of all sites and {count} coefficients given; where policies have floors (min_rows), wanted "
+        f"{wanted:,} rows, so that nothing that is summed rests on few: take fewer columns, or more sites"
+    )
 
 
 def site_terms(rows: DesignRows, b: Floats, settings: RegressionSettings) -> ScoreTerms:
@@ -276,20 +321,21 @@ def site_terms(rows: DesignRows, b: Floats, settings: RegressionSettings) -> Sco
     if settings.site_effects == "none":
         A = np.column_stack([np.ones(len(rows.X)), rows.X])
         fit = row_fit(rows.y, A @ b + rows.offset, rows.weights, family)
-        information = (A.T * fit.curvature) @ A
-        return ScoreTerms(fit.deviance.sum(), fit.pearson.sum(), 0.0, 0.0, 0.0, A.T @ fit.residual, information)
+        v = fit.curvature
+        general = np.array([fit.deviance.sum(), fit.pearson.sum(), v.sum(), v @ v, 0.0, 0.0, 0.0])
+        return ScoreTerms(general, A.T @ fit.residual, (A.T * v) @ A)
     scores = rows.X @ b + rows.offset
     own = own_intercept(rows, scores, family)
     count = len(b)
     if own is None:
-        return ScoreTerms(0.0, 0.0, 0.0, 0.0, 0.0, np.zeros(count), np.zeros((count, count)))
+        return ScoreTerms(np.zeros(TERMS), np.zeros(count), np.zeros((count, count)))
     fit = row_fit(rows.y, scores + own, rows.weights, family)
-    mixed = rows.X.T @ fit.curvature
-    information = (rows.X.T * fit.curvature) @ rows.X - np.outer(mixed, mixed) / fit.curvature.sum()
+    v = fit.curvature
+    mixed = rows.X.T @ v
+    information = (rows.X.T * v) @ rows.X - np.outer(mixed, mixed) / v.sum()
     weight = float(rows.weights.sum())
-    return ScoreTerms(
-        fit.deviance.sum(), fit.pearson.sum(), 1.0, weight, weight * own, rows.X.T @ fit.residual, information
-    )
+    general = np.array([fit.deviance.sum(), fit.pearson.sum(), v.sum(), v @ v, 1.0, weight, weight * own])
+    return ScoreTerms(general, rows.X.T @ fit.residual, information)
 
 
 def independent(information: Floats) -> Bools:
@@ -353,8 +399,12 @@ class NewtonFit(msgspec.Struct, kw_only=True):
         self.at = self.good = Array.of(start)
         self.taken = 1
 
-    def take(self, flat: Floats, settings: RegressionSettings) -> None:
-        """Take the sum of all sites' terms: a step, or half of the last one where that was too long."""
+    def take(self, flat: Floats, settings: RegressionSettings, floor: int) -> None:
+        """Take the sum of all sites' terms: a step, or half of the last one where that was too long.
+
+        Where columns separate the outcome, ever fewer rows near the border make up the sums. So a fit ends before
+        these rest on few: ``floor`` is how many rows policies want.
+        """
         assert self.at is not None
         at = self.at.numpy()
         terms = ScoreTerms.read(flat, len(at))
@@ -386,8 +436,10 @@ class NewtonFit(msgspec.Struct, kw_only=True):
                 step *= self._caution(settings)
             grown = variances > DIVERGED * self.first.numpy()
             self.converged = self.left <= settings.tolerance * max(1.0, abs(self.best))
-            if not self.converged and settings.family in ("binomial", "poisson") and grown.any():
-                self.runaway = Array.of((variances > SUSPECT * self.first.numpy()).astype(np.uint8))
+            few = terms.rests_on < RESTS_ON * floor
+            if not self.converged and settings.family in ("binomial", "poisson") and (few or grown.any()):
+                ratios = variances / np.where(self.first.numpy() > 0, self.first.numpy(), 1.0)
+                self.runaway = Array.of((ratios >= min(SUSPECT, ratios.max() / 10)).astype(np.uint8))
                 self.finished = True
         else:
             assert self.step is not None
@@ -409,7 +461,8 @@ class NewtonFit(msgspec.Struct, kw_only=True):
     @property
     def coefficients(self) -> Floats:
         """The coefficients of standardised columns, with the last step where the fit has converged."""
-        assert self.at is not None and self.good is not None
+        assert self.at is not None
+        assert self.good is not None
         return self.at.numpy() if self.converged else self.good.numpy()
 
 
@@ -420,7 +473,11 @@ def squares_length(count: int) -> int:
 
 
 def row_squares(
-    rows: DesignRows, b: Floats, settings: RegressionSettings, at: int = -1, values: tuple[float, float] = (0.0, 0.0)
+    rows: DesignRows,
+    b: Floats,
+    settings: RegressionSettings,
+    at: int = -1,
+    values: tuple[float, float] = (0.0, 0.0),
 ) -> Floats:
     """Return the sums of products of rows' scores, of the means had a column been 1, and 0, and their gradients.
 
@@ -481,12 +538,11 @@ def between_sites(terms: ScoreTerms, counted: Bools, own: Bools) -> Floats:
 
 def enough_sites(scale: Scale, count: int, least: int) -> Bools:
     """Return which coefficients enough sites' rows determine, (coefficients,)."""
-    found = np.asarray(scale.determined.numpy()[-count:] >= max(least, LEAST_SITES))
-    return found
+    return np.asarray(scale.determined.numpy()[-count:] >= max(least, LEAST_SITES))
 
 
 def places_left_out(names: Sequence[str], blocks: Sequence[Sequence[str]], reference: Sequence[str]) -> Ints:
-    """Return the places of the columns that others are compared to: those named, or of each block the first that is left.
+    """Return the places of reference columns: those named, or of each block the first that is left.
 
     >>> places_left_out(["age", "arm = a", "arm = b"], [["arm = a", "arm = b"]], ()).tolist()
     [1]

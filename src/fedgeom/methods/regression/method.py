@@ -26,6 +26,7 @@ from fedgeom.methods.regression.core import (
     columns_length,
     squares_length,
     terms_length,
+    too_few_rows,
 )
 from fedgeom.methods.regression.model import RegressionModel, made_model
 from fedgeom.methods.regression.settings import RegressionSettings
@@ -47,6 +48,7 @@ from fedgeom.protocols.names import AgreeOnNames, agree_on_names
 from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
 
 SOON = "how soon the fit converges"
+ENDS = "whether the fit converges"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,18 +74,14 @@ class Regression(RegressionSettings, Method):
         super().__post_init__()
         if self.family != "binomial" and self.holdout is not None:
             raise InputError(
-                f'holdout={self.holdout!r} given with family="{self.family}"; rows kept aside are counted by class: leave '
+                f'holdout={self.holdout!r} given with family="{self.family}"; rows kept aside are counted by class: '
+                f"leave "
                 "it out, and read rmse and r2 in run.model.statistics"
             )
 
     def check(self, sites: Sequence[SiteData], policy: Policy, seed: int = 0) -> list[Finding]:
         """Refuse tables that do not fit together, an outcome that does not vary, and more columns than rows."""
         check_columns({site.name: site.shape[1] for site in sites})
-        if self.reference and not self.preparing:
-            raise InputError(
-                f"reference={list(self.reference)!r} given without prepare; wanted prepare=[\"one-hot\", …], which names "
-                "the columns, or leave those columns out of the table"
-            )
         if self.family == "binomial":
             present = check_two_classes(sites)
             if len(present) > 2:
@@ -92,11 +90,15 @@ class Regression(RegressionSettings, Method):
                     "together (SiteData.relabel), or take Ridge"
                 )
             if self.event and self.event not in present:
-                raise InputError(f"event={self.event!r} given; the sites' classes are {', '.join(sorted(present))}")
+                raise InputError(
+                    f"event={self.event!r} given; the sites' classes are {', '.join(sorted(present))}"
+                )
         else:
             y = np.concatenate([numbers_of(site) for site in sites])
             if len(y) and np.ptp(y) == 0:
-                raise InputError(f"the outcome is {y[0]:g} in all rows of all sites; nothing explains what never varies")
+                raise InputError(
+                    f"the outcome is {y[0]:g} in all rows of all sites; nothing explains what never varies"
+                )
         rows = sum(map(len, sites))
         columns = sites[0].shape[1]
         if not self.ridge and rows <= columns + 1:
@@ -109,6 +111,9 @@ class Regression(RegressionSettings, Method):
         """Refuse more columns than a message can hold products of."""
         count = sites[0].shape[1] + 1
         size = 8 * max(terms_length(count), squares_length(count))
+        why = too_few_rows(sum(map(len, sites)), self._count(sites[0].shape[1]), policy.class_floors[1])
+        if why:
+            raise InputError(why)
         limit = min(policy.max_message_bytes, LARGEST_MESSAGE)
         if size > limit:
             raise InputError(
@@ -120,7 +125,7 @@ class Regression(RegressionSettings, Method):
         return columns + (self.site_effects == "none")
 
     def plan(self, shape: Shape) -> Plan:
-        """Agree on the classes, sum columns, take Newton's steps, compare rows and sites, let the sites make the model."""
+        """Agree on the classes, sum columns, take Newton's steps, compare rows and sites, hand out the model."""
         classes: tuple[str, ...] = ()
         if self.family == "binomial":
             classes = yield AgreeOnNames(self.classes)
@@ -130,16 +135,23 @@ class Regression(RegressionSettings, Method):
         for _ in range(self.n_rounds):
             last = yield Sum(SumScores(last=last), terms_length(count), work=work, bound=SOON)
         if self.by_rows:
-            last = yield Sum(SumRowSquares(last=last), squares_length(count), work=2 * work)
+            last = yield Sum(SumRowSquares(last=last), squares_length(count), work=2 * work, bound=ENDS)
         if self.by_sites:
             enough = not shape.known or shape.n_sites >= LEAST_SITES
             ask = SumBetweenSites(last=last)
-            found = yield Sum(ask, between_length(count), times=int(enough), spare=int(not enough), work=work)
+            found = yield Sum(
+                ask, between_length(count), times=int(enough), spare=int(not enough), work=work, bound=ENDS
+            )
             last = found if enough else last
         yield HandOut(result=last)
 
     def conduct(self, sites: Coordinator) -> RegressionModel:
         """Hold the conversation: join, agree on classes, sum columns, take steps, compare, tell."""
+        if self.reference and not self.preparing:
+            raise InputError(
+                f'reference={list(self.reference)!r} given without prepare; wanted prepare=["one-hot", …], which names '
+                "the columns, or leave those columns out of the table"
+            )
         cohort = join(sites, self)
         classes = agree_on_names(cohort, self.classes) if self.family == "binomial" else ()
         if self.family == "binomial":
@@ -150,20 +162,32 @@ class Regression(RegressionSettings, Method):
         def after(question: SumQuestion, length: int) -> SumResult:
             result = cohort.sum_checked(question, length=length)
             try:
-                take(fit, type(question), result, self, left_out_of(cohort.preparation, self))
+                left_out = left_out_of(cohort.preparation, self)
+                take(fit, type(question), result, self, left_out, cohort.class_floors[1])
             except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
-                raise InputError(f"no coefficients follow from the sums of all rows: {error}. {HOPELESS}") from error
+                raise InputError(
+                    f"no coefficients follow from the sums of all rows: {error}. {HOPELESS}"
+                ) from error
             return result
 
         last = after(SumRegressionColumns(classes=classes), 2 * columns_length(cohort.columns))
+        assert fit.scale is not None
+        why = too_few_rows(fit.scale.rows, count, cohort.class_floors[1])
+        if why:
+            raise InputError(why)
         while not fit.finished:
             last = after(SumScores(last=last), terms_length(count))
-        if self.by_rows:
+        if self.by_rows and fit.converged:
             last = after(SumRowSquares(last=last), squares_length(count))
-        if self.by_sites and len(cohort.left) >= LEAST_SITES:
+        if self.by_sites and fit.converged and len(cohort.left) >= LEAST_SITES:
             last = after(SumBetweenSites(last=last), between_length(count))
         model: RegressionModel = made_model(
-            fit, self, in_order(self, classes), len(last.sites), cohort.class_floors[0]
+            fit,
+            self,
+            in_order(self, classes),
+            sites=len(last.sites),
+            floor=cohort.class_floors[0],
+            left_out=left_out_of(cohort.preparation, self),
         )
         sites.metrics |= {"sites": len(cohort.left), **model.statistics}
         self._say(cohort, model)
@@ -176,22 +200,26 @@ class Regression(RegressionSettings, Method):
 
         def shown(state: int) -> str:
             places = np.flatnonzero(model.states == state).tolist()
-            some = ["the intercept" if at == 0 else repr(names[at - 1]) if names else f"number {at}" for at in places]
+            some = [
+                "the intercept" if at == 0 else repr(names[at - 1]) if names else f"number {at}" for at in places
+            ]
             return ", ".join(some[:8]) + (f" and {len(some) - 8} more" if len(some) > 8 else "")
 
         notices = cohort.sites.notices
         if (model.states == 2).any():
             notices.append(
                 RunWarning(
-                    f"columns separate the outcome, in full or nearly ({shown(2)}): their coefficients grow without end",
-                    remedy="their errors and p values are not told; leave a column out, put rare words together, or take "
-                    "ridge=1.0, which holds coefficients back",
+                    f"columns separate the outcome, in full or nearly ({shown(2)}): their coefficients grow without "
+                    f"end, "
+                    "and what is summed would come to rest on few rows, so that the fit was ended",
+                    remedy="no errors and p values are told; leave a column out, put rare words together, take more "
+                    "rows, or ridge=1.0, which holds coefficients back",
                 )
             )
         elif not model.facts["converged"]:
             notices.append(
                 RunWarning(
-                    f"the fit did not converge in {self.n_rounds} steps",
+                    f"the fit did not converge in {self.n_rounds} steps; no errors and p values are told",
                     remedy="coefficients are those of the last step: allow more (n_rounds), or look for extreme values",
                 )
             )
@@ -202,14 +230,14 @@ class Regression(RegressionSettings, Method):
                     remedy="leave them out; the other coefficients are as without them",
                 )
             )
-        if self.by_sites and "cluster_errors_missing" in model.facts:
+        if model.facts["converged"] and "cluster_errors_missing" in model.facts:
             notices.append(
                 RunWarning(
                     f"errors by site need {LEAST_SITES} sites; those of the model are shown",
                     remedy='take errors="robust"',
                 )
             )
-        if self.treatment and not model.effect.size:
+        if self.treatment and model.facts["converged"] and not model.effect.size:
             notices.append(
                 RunWarning(
                     f"the column {self.treatment!r} is not among those that are summed; no standardised effect is told",

@@ -15,7 +15,6 @@ from fedgeom.arrays import Floats
 from fedgeom.errors import InputError
 from fedgeom.federation.ledger import as_frame
 from fedgeom.federation.model import Model, decisions
-from fedgeom.federation.onnx import Graph
 from fedgeom.methods.regression.core import (
     NewtonFit,
     ScoreTerms,
@@ -39,7 +38,9 @@ def interval(coef: Floats, se: Floats, level: float, freedom: float) -> tuple[Fl
     """Return low and high ends of intervals, and p values; ``freedom`` is that of t, or infinite."""
     with np.errstate(divide="ignore", invalid="ignore"):
         z = coef / se
-        reach = stats.t.ppf((1 + level) / 2, freedom) if math.isfinite(freedom) else stats.norm.ppf((1 + level) / 2)
+        reach = (
+            stats.t.ppf((1 + level) / 2, freedom) if math.isfinite(freedom) else stats.norm.ppf((1 + level) / 2)
+        )
         p = 2 * (stats.t.sf(np.abs(z), freedom) if math.isfinite(freedom) else stats.norm.sf(np.abs(z)))
     return coef - reach * se, coef + reach * se, np.asarray(p)
 
@@ -55,8 +56,8 @@ class RegressionModel(Model):
     coefficients: Floats
     """(1 + columns,): of the intercept, and of the columns as they came."""
     states: npt.NDArray[np.uint8]
-    """(1 + columns,): 1 where a coefficient is estimated, 2 where it grows without end, 3 where it follows from others or
-    is constant, 0 where the column was left out (a reference)."""
+    """(1 + columns,): 1 where a coefficient is estimated, 2 where it grows without end, 3 where it follows from others
+    or is constant, 0 where the column was left out (a reference)."""
     covariance: Floats
     """(1 + columns, 1 + columns): by the model."""
     robust: Floats
@@ -91,9 +92,12 @@ class RegressionModel(Model):
         wanted = errors or self.errors
         found = {"model": self.covariance, "robust": self.robust, "cluster": self.cluster}.get(wanted)
         if found is None or not found.size:
-            known = [n for n, one in (("model", 1), ("robust", self.robust.size), ("cluster", self.cluster.size)) if one]
+            known = [
+                n for n, one in (("model", 1), ("robust", self.robust.size), ("cluster", self.cluster.size)) if one
+            ]
             raise InputError(
-                f"errors={wanted!r} given; this run has {', '.join(known)}. Robust errors need errors=\"robust\", errors by "
+                f'errors={wanted!r} given; this run has {", ".join(known)}. Robust errors need errors="robust", '
+                f"errors by "
                 'site errors="cluster" and five sites or more'
             )
         freedom = self.facts["df_resid"] if wanted == "model" and self.family == "gaussian" else math.inf
@@ -121,10 +125,10 @@ class RegressionModel(Model):
                 continue
             numbers = [show(one[at]) for one in (self.coefficients, low, high)]
             told = [float(numbers[0]), float(se[at]), float(numbers[1]), float(numbers[2]), float(p[at])]
-            if state == 2:
-                told[1:] = [math.nan] * 4
             if state == 3:
                 told = [math.nan] * 5
+            elif state == 2 or not self.facts["converged"]:
+                told[1:] = [math.nan] * 4
             rows.append((term, *told))
         return indexed(["term", "coef", "se", "low", "high", "p"], rows, "term")
 
@@ -141,7 +145,9 @@ class RegressionModel(Model):
         A term that fewer than five sites' rows determine has none.
         """
         if not self.compared.size:
-            raise InputError("sites were not compared; wanted heterogeneity=True, and five sites or more")
+            raise InputError(
+                "sites were not compared; wanted heterogeneity=True, five sites or more, and a fit that converges"
+            )
         rows = []
         for at, (sites, weight, first, second) in enumerate(self.compared.T.tolist()):
             if not sites or weight <= 0 or self.states[at] != 1:
@@ -149,7 +155,14 @@ class RegressionModel(Model):
             q = max(second - first**2 / weight, 0.0)
             df = sites - 1
             rows.append(
-                (self.terms[at], int(sites), q, df, float(stats.chi2.sf(q, df)), max(0.0, (q - df) / q) if q else 0.0)
+                (
+                    self.terms[at],
+                    int(sites),
+                    q,
+                    df,
+                    float(stats.chi2.sf(q, df)),
+                    max(0.0, (q - df) / q) if q else 0.0,
+                )
             )
         return indexed(["term", "sites", "q", "df", "p", "i2"], rows, "term")
 
@@ -191,38 +204,25 @@ class RegressionModel(Model):
             se = math.sqrt(max(float(gradient @ covariance @ gradient), 0.0))
             ends = math.exp(ratio - reach * se), math.exp(ratio + reach * se)
             rows.append(
-                ("ratio", math.exp(ratio), se, *ends, float(2 * stats.norm.sf(abs(ratio) / se)) if se else math.nan)
+                (
+                    "ratio",
+                    math.exp(ratio),
+                    se,
+                    *ends,
+                    float(2 * stats.norm.sf(abs(ratio) / se)) if se else math.nan,
+                )
             )
         return indexed(["measure", "estimate", "se", "low", "high", "p"], rows, "measure")
 
     def _eta(self, X: npt.ArrayLike) -> Floats:
-        return np.asarray(np.asarray(X, np.float64) @ self.coefficients[1:] + self.coefficients[0])
+        # Row by row: what is said of a row must not depend on the others, not even by rounding.
+        return np.asarray((np.asarray(X, np.float64) * self.coefficients[1:]).sum(axis=1) + self.coefficients[0])
 
     def predict(self, X: npt.ArrayLike) -> npt.NDArray[Any]:
         """Return the mean of each row's outcome, or with "binomial" the likelier class; offsets count as 0."""
         if self.family == "binomial":
             return np.asarray(np.array(self.names)[(self._eta(X) > 0).astype(int)])
         return row_fit(np.ones(1), self._eta(X), np.ones(1), self.family).mean
-
-    def class_scores(self, X: npt.ArrayLike) -> Floats:
-        """Return the scores of both classes, (rows, 2): their difference is the log odds."""
-        self._need_classes()
-        eta = self._eta(X)
-        return np.column_stack([np.zeros(len(eta)), eta])
-
-    def predict_proba(self, X: npt.ArrayLike) -> Floats:
-        """Return the probabilities of both classes, (rows, 2)."""
-        self._need_classes()
-        chance = row_fit(np.ones(1), self._eta(X), np.ones(1), "binomial").mean
-        return np.column_stack([1 - chance, chance])
-
-    def decision_function(self, X: npt.ArrayLike) -> Floats:
-        """Return the log odds of the event."""
-        return decisions(self.class_scores(X))
-
-    def _need_classes(self) -> None:
-        if self.family != "binomial":
-            raise InputError(f'a "{self.family}" regression has no classes; predict gives the mean of each row')
 
     def score(self, X: npt.ArrayLike, y: npt.ArrayLike) -> float:
         """Return the share of rows that are put into their class, or of numbers R²."""
@@ -232,18 +232,15 @@ class RegressionModel(Model):
         away = numbers - self.predict(X)
         return float(1 - away @ away / ((numbers - numbers.mean()) ** 2).sum())
 
-    def linear_scores(self) -> tuple[Floats, Floats] | None:
-        """Return weights (columns, 2) and intercepts (2,): zeros, and the log odds; None without classes."""
-        if self.family != "binomial":
-            return None
-        weights = np.zeros((len(self.coefficients) - 1, 2))
-        weights[:, 1] = self.coefficients[1:]
-        return weights, np.array([0.0, self.coefficients[0]])
-
-    def onnx_scores(self, graph: Graph, rows: str) -> str:
-        """Add the scores of classes to an ONNX graph."""
-        self._need_classes()
-        return super().onnx_scores(graph, rows)
+    @classmethod
+    def from_tensors(cls, arrays: Mapping[str, npt.NDArray[Any]], facts: Mapping[str, Any]) -> Any:
+        """Build the model from a file's content: of two classes a classifier."""
+        kind = TwoClassModel if facts.get("family") == "binomial" else RegressionModel
+        fields: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in facts.items()}
+        try:
+            return kind(**arrays, **fields)  # type: ignore[arg-type]
+        except TypeError as error:
+            raise InputError(f"the file holds no regression: {error}") from error
 
     def for_site(self, local: Mapping[str, Any]) -> RegressionModel:
         """Return the model with the site's own intercept, where sites have such; otherwise itself."""
@@ -270,6 +267,31 @@ class RegressionModel(Model):
         return f"{self.family} regression, {estimated} coefficients, {int(self.facts['rows']):,} rows"
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class TwoClassModel(RegressionModel):
+    """A regression of the log odds of a class: a classifier."""
+
+    def class_scores(self, X: npt.ArrayLike) -> Floats:
+        """Return the scores of both classes, (rows, 2): their difference is the log odds."""
+        eta = self._eta(X)
+        return np.column_stack([np.zeros(len(eta)), eta])
+
+    def predict_proba(self, X: npt.ArrayLike) -> Floats:
+        """Return the probabilities of both classes, (rows, 2)."""
+        chance = row_fit(np.ones(1), self._eta(X), np.ones(1), "binomial").mean
+        return np.column_stack([1 - chance, chance])
+
+    def decision_function(self, X: npt.ArrayLike) -> Floats:
+        """Return the log odds of the event."""
+        return decisions(self.class_scores(X))
+
+    def linear_scores(self) -> tuple[Floats, Floats] | None:
+        """Return weights (columns, 2) and intercepts (2,): zeros, and the log odds."""
+        weights = np.zeros((len(self.coefficients) - 1, 2))
+        weights[:, 1] = self.coefficients[1:]
+        return weights, np.array([0.0, self.coefficients[0]])
+
+
 def _names_after(model: Model) -> Sequence[str]:
     """Return the names of the columns that are left of the model's own, where nothing but floors was applied."""
     made = model.preparation
@@ -279,12 +301,22 @@ def _names_after(model: Model) -> Sequence[str]:
     return [model.column_names[int(at)] for at in kept]
 
 
-def made_model(fit: NewtonFit, settings: RegressionSettings, classes: Sequence[str], sites: int, floor: int) -> Any:
+def made_model(
+    fit: NewtonFit,
+    settings: RegressionSettings,
+    classes: Sequence[str],
+    *,
+    sites: int,
+    floor: int,
+    left_out: Sequence[int],
+) -> Any:
     """Return the model that follows from all sums; coordinator and sites make it alike.
 
-    ``sites`` took part; ``floor``: the fewest that a policy lets be summed (`between_sites`).
+    ``sites`` took part; ``floor``: the fewest that a policy lets be summed (`between_sites`); ``left_out``: references.
     """
-    assert fit.scale is not None and fit.terms is not None and fit.kept is not None
+    assert fit.scale is not None
+    assert fit.terms is not None
+    assert fit.kept is not None
     scale = fit.scale
     T, t = scale.turned(settings)
     fixed = settings.site_effects == "fixed"
@@ -299,7 +331,7 @@ def made_model(fit: NewtonFit, settings: RegressionSettings, classes: Sequence[s
     information = terms.information[np.ix_(kept, kept)]
     bread = np.linalg.inv(information + np.diag(penalty[kept]))
     estimated = int(kept.sum())
-    parameters = estimated + (round(terms.sites) if fixed else 0)
+    parameters = estimated + (terms.with_intercept if fixed else 0)
     rows = scale.weight if settings.weights else scale.rows
     freedom = rows - parameters
     pearson = terms.pearson
@@ -309,19 +341,19 @@ def made_model(fit: NewtonFit, settings: RegressionSettings, classes: Sequence[s
         whole = np.zeros((1 + len(scale.centre.numpy()),) * 2)
         at = np.flatnonzero(kept) + int(fixed)
         whole[np.ix_(at, at)] = matrix
-        found: Floats = T @ whole @ T.T
-        return found
+        return np.asarray(T @ whole @ T.T)
 
     standard = np.zeros(len(T))
     standard[int(fixed) :] = b
     if fixed:
-        standard[0] = terms.intercepts / terms.weight if terms.weight else 0.0
+        standard[0] = terms.intercept
     coefficients = T @ standard + t
     model_errors = spread_out(phi * bread @ information @ bread)
     states = np.zeros(len(T), np.uint8)
     states[int(fixed) :] = np.where(runaway, 2, np.where(kept, 1, 3))
     spread = scale.spread.numpy()
     states[1:][spread == 0] = 3
+    states[1:][list(left_out)] = 0
     empty = np.zeros((0, 0))
     robust = effect = cluster = compared = empty
     if fit.squares is not None:
@@ -336,13 +368,14 @@ def made_model(fit: NewtonFit, settings: RegressionSettings, classes: Sequence[s
         found = fit.between.numpy()[cut:].reshape(3, count)
         compared = np.zeros((4, len(T)))
         compared[0, int(fixed) :] = np.where(counted, scale.determined.numpy()[-count:], 0)
-        compared[1:, int(fixed) :] = found
+        compared[1:, int(fixed) :] = found / phi
         if not settings.heterogeneity:
             compared = empty
     if settings.errors == "cluster" and not cluster.size:
         facts["cluster_errors_missing"] = 1.0
     shown = settings.errors if settings.errors != "cluster" or cluster.size else "model"
-    return RegressionModel(
+    made = TwoClassModel if settings.family == "binomial" else RegressionModel
+    return made(
         settings.family,
         tuple(classes) if settings.family == "binomial" else (),
         coefficients,
@@ -363,7 +396,8 @@ def _by_rows(
     fit: NewtonFit, settings: RegressionSettings, kept: Any, bread: Floats, spread_out: Any, terms: ScoreTerms
 ) -> tuple[Floats, Floats]:
     """Return the robust covariance, and the standardised means with theirs (Stefanski and Boos 2002)."""
-    assert fit.squares is not None and fit.scale is not None
+    assert fit.squares is not None
+    assert fit.scale is not None
     scale = fit.scale
     count = len(kept)
     wide = count + 3
@@ -435,7 +469,7 @@ def _facts(
     known = not settings.offset or settings.family in ("gaussian", "poisson") or settings.site_effects == "fixed"
     if known and null > 0:
         found |= {"null_deviance": null, "r2": 1 - deviance / null}
-        columns = parameters - (round(terms.sites) if settings.site_effects == "fixed" else 1)
+        columns = parameters - (terms.with_intercept if settings.site_effects == "fixed" else 1)
         chi2 = (null - deviance) / phi
         found |= {"lr_chi2": chi2, "lr_df": float(columns), "lr_p": float(stats.chi2.sf(chi2, max(columns, 1)))}
     return found

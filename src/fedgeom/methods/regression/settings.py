@@ -23,8 +23,8 @@ class RegressionSettings(Settings):
     event: str = ""
     """With "binomial", the label whose odds are modelled. "": the last of the two in alphabetical order, such as 1."""
     reference: tuple[str, ...] = ()
-    """Columns that are left out, such as "arm = placebo", to which the other words of a column are compared. Of a column
-    of words without one, it is the first word."""
+    """Columns that are left out, such as "arm = placebo", to which the other words of a column are compared. Of a
+    column of words without one, it is the first word."""
     site_effects: Literal["none", "fixed"] = "none"
     """"fixed": each site has an intercept of its own, which it keeps to itself."""
     offset: bool = False
@@ -61,7 +61,8 @@ class RegressionSettings(Settings):
         if self.site_effects == "fixed" and self.by_rows:
             raise InputError(
                 f'site_effects="fixed" with errors={self.errors!r}, treatment={self.treatment!r} given; robust errors '
-                'and standardised effects are for one intercept: wanted errors="cluster" or "model" and no treatment, or '
+                'and standardised effects are for one intercept: wanted errors="cluster" or "model" and no '
+                "treatment, or "
                 'site_effects="none"'
             )
 

@@ -10,7 +10,15 @@ import numpy as np
 from fedgeom.arrays import Floats
 from fedgeom.crypto.keys import fingerprint
 from fedgeom.data.sites import SiteData
-from fedgeom.data.validation import Collector, FaultsError, Finding, check_finite, check_known_labels, check_table, fault
+from fedgeom.data.validation import (
+    Collector,
+    FaultsError,
+    Finding,
+    check_finite,
+    check_known_labels,
+    check_table,
+    fault,
+)
 from fedgeom.errors import ProtocolError
 from fedgeom.federation.messages import Array, Name
 from fedgeom.federation.preparation import Preparation
@@ -31,6 +39,7 @@ from fedgeom.methods.regression.core import (
     site_terms,
     squares_length,
     terms_length,
+    too_few_rows,
 )
 from fedgeom.methods.regression.model import RegressionModel, made_model
 from fedgeom.methods.regression.settings import RegressionSettings
@@ -51,7 +60,8 @@ class SumRegressionColumns(SumQuestion, kind="regression.columns", checked=True,
     """Ask for masked sums of the outcome, of columns and of their squares."""
 
     answer_reveals: ClassVar[str] = (
-        "masked; with all others, to everybody: how many rows there are, the mean and variance of the outcome and of each "
+        "masked; with all others, to everybody: how many rows there are, the mean and variance of the outcome and "
+        "of each "
         "column, and at how many sites the rows determine each coefficient"
     )
     classes: Classes = ()
@@ -72,7 +82,8 @@ class SumRowSquares(SumQuestion, kind="regression.squares", checked=True):
     """Ask for masked products of rows' scores, and for means under treatment."""
 
     answer_reveals: ClassVar[str] = (
-        "masked; with all others, to everybody: sums over all rows of products of two derivatives of the likelihood, and "
+        "masked; with all others, to everybody: sums over all rows of products of two derivatives of the "
+        "likelihood, and "
         "with a treatment of the means that the model foresees with and without it"
     )
     last: SumResult
@@ -139,11 +150,16 @@ class RegressionSite(SummingSite[RegressionMemory]):
     @property
     def count(self) -> int:
         """How many coefficients are fitted together: with site effects without the intercept."""
-        return self.data.shape[1] + (self.settings.site_effects == "none")
+        return self.data.shape[1] + int(self.settings.site_effects == "none")
+
+    @property
+    def _classes(self) -> tuple[str, ...]:
+        """The agreed classes; none where the outcome is a number."""
+        return self.names.agreed if self.settings.family == "binomial" else ()
 
     def design(self) -> DesignRows:
         """Return the rows as the model sees them, in the columns' own units."""
-        event = event_of(self.settings, self.names.agreed) if self.settings.family == "binomial" else ""
+        event = event_of(self.settings, self._classes) if self._classes else ""
         return design_of(self.table, self.settings, event)
 
     def standardised(self) -> DesignRows:
@@ -171,13 +187,17 @@ class RegressionSite(SummingSite[RegressionMemory]):
         if fit.finished or self.sums.step_of(ask.ticket.round) != self.first + fit.taken:
             raise ProtocolError("this step of the fit does not come next")
         self.check_size(terms_length(self.count))
+        assert fit.scale is not None
+        why = too_few_rows(fit.scale.rows, self.count, self.joining.class_floors[1])
+        if why:
+            raise ProtocolError(why)
         assert fit.at is not None
         return self.contribute(ask, site_terms(self.standardised(), fit.at.numpy(), self.settings).flat())
 
     @answers(SumRowSquares)
     def sum_squares(self, ask: SumRowSquares) -> Contribution:
         """Add up products of the rows' scores."""
-        fit = self._at_the_end(ask.last)
+        fit = self._converged(ask.last)
         self.check_size(squares_length(self.count))
         at = self._treatment()
         values = (0.0, 0.0)
@@ -192,7 +212,7 @@ class RegressionSite(SummingSite[RegressionMemory]):
     @answers(SumBetweenSites)
     def sum_between(self, ask: SumBetweenSites) -> Contribution:
         """Add up by how much each site's rows would move the coefficients."""
-        fit = self._at_the_end(ask.last)
+        fit = self._converged(ask.last)
         count = self.count
         self.check_size(between_length(count))
         rows = self.standardised()
@@ -210,10 +230,10 @@ class RegressionSite(SummingSite[RegressionMemory]):
         names = names_of(self.whole, self.preparing.preparation())
         return names.index(wanted) if wanted in names else -1
 
-    def _at_the_end(self, last: SumResult) -> NewtonFit:
+    def _converged(self, last: SumResult) -> NewtonFit:
         fit = self.follow(last)
-        if not fit.finished:
-            raise ProtocolError("the fit has not come to its end yet")
+        if not fit.converged:
+            raise ProtocolError("the fit has not converged")
         return fit
 
     def follow(self, last: SumResult) -> NewtonFit:
@@ -226,12 +246,13 @@ class RegressionSite(SummingSite[RegressionMemory]):
         kind = KINDS.get(self.sums.steps()[step], SumQuestion)
         fit = memory.fit
         expected = self.first + fit.taken if not fit.finished else -1
-        late = kind is SumRowSquares and fit.squares is None or kind is SumBetweenSites and fit.between is None
+        late = (kind is SumRowSquares and fit.squares is None) or (kind is SumBetweenSites and fit.between is None)
         if step != expected and not (fit.finished and late):
             raise ProtocolError("the sum that came is not the one that was taken last")
         self.sums.check_result(last, kind)
         try:
-            take(fit, kind, last, self.settings, left_out_of(self.preparing.preparation(), self.settings))
+            left_out = left_out_of(self.preparing.preparation(), self.settings)
+            take(fit, kind, last, self.settings, left_out, self.joining.class_floors[1])
         except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:  # by the sum alone
             raise ProtocolError("no coefficients follow from the sum that came") from error
         memory.last = stamp
@@ -239,19 +260,35 @@ class RegressionSite(SummingSite[RegressionMemory]):
 
     def model_from(self, result: SumResult) -> RegressionModel:
         """Make the model from the last sum."""
-        fit = self._at_the_end(result)
+        fit = self.follow(result)
+        if not fit.finished:
+            raise ProtocolError("the fit has not come to its end yet")
         floor = self.joining.class_floors[0]
         found: RegressionModel = made_model(
-            fit, self.settings, in_order(self.settings, self.names.agreed), len(result.sites), floor
+            fit,
+            self.settings,
+            in_order(self.settings, self._classes),
+            sites=len(result.sites),
+            floor=floor,
+            left_out=left_out_of(self.preparing.preparation(), self.settings),
         )
         return found
+
+    def model_file(self) -> bytes:
+        """Return the joint model, with the site's own intercept where sites have such."""
+        model = self.handed.model
+        return b"" if model is None else model.for_site(self.result()).to_bytes()
+
+    def joint_file(self) -> bytes:
+        """Return the joint model, where the site has an intercept of its own."""
+        return self.memory.handed.model if self.settings.site_effects == "fixed" else b""
 
     def result(self) -> dict[str, Any]:
         """Return how many rows the site has, and its own intercept where sites have such."""
         model = self.handed.model
         if model is None:
             return {}
-        found: dict[str, Any] = {"rows": len(self.data), **self.names.left_out()}
+        found: dict[str, Any] = {"rows": len(self.data), **(self.names.left_out() if self._classes else {})}
         if self.settings.site_effects == "fixed":
             rows = self.design()
             own = own_intercept(rows, rows.X @ model.coefficients[1:] + rows.offset, self.settings.family)
@@ -261,15 +298,23 @@ class RegressionSite(SummingSite[RegressionMemory]):
 
 
 def take(
-    fit: NewtonFit, kind: type[SumQuestion], result: SumResult, settings: RegressionSettings, left_out: list[int]
+    fit: NewtonFit,
+    kind: type[SumQuestion],
+    result: SumResult,
+    settings: RegressionSettings,
+    left_out: list[int],
+    floor: int,
 ) -> None:
-    """Take a sum of one of the method's kinds: what sites and coordinator do alike."""
+    """Take a sum of one of the method's kinds: what sites and coordinator do alike.
+
+    ``left_out``: the places of reference columns; ``floor``: how many rows policies want.
+    """
     if kind is SumRegressionColumns:
         fit.begin(from_wide(result.total.numpy()), settings, left_out)
         return
     total = result.reals(kind)
     if kind is SumScores:
-        fit.take(total, settings)
+        fit.take(total, settings, floor)
     elif kind is SumRowSquares:
         fit.squares = Array.of(total)
     else:
@@ -296,10 +341,8 @@ def event_of(settings: RegressionSettings, classes: tuple[str, ...]) -> str:
 def design_of(table: SiteData, settings: RegressionSettings, event: str = "") -> DesignRows:
     """Return a table's rows as the model sees them."""
     count = len(table)
-    if settings.family == "binomial":
-        y = (table.y.astype(str) == event).astype(np.float64)
-    else:
-        y = numbers_of(table)
+    binary = settings.family == "binomial"
+    y = (table.y.astype(str) == event).astype(np.float64) if binary else numbers_of(table)
     offset = as_floats(table.extra[OFFSET]) if settings.offset else np.zeros(count)
     weights = as_floats(table.extra[WEIGHTS]) if settings.weights else np.ones(count)
     return DesignRows(table.X, y, offset, weights)
@@ -307,7 +350,7 @@ def design_of(table: SiteData, settings: RegressionSettings, event: str = "") ->
 
 def numbers_of(table: SiteData) -> Floats:
     """Return the outcome as numbers: that which the site was given with, or its labels."""
-    return as_floats(table.extra[OUTCOME] if OUTCOME in table.extra else table.y)
+    return as_floats(table.extra.get(OUTCOME, table.y))
 
 
 def check_outcome(table: SiteData, settings: RegressionSettings) -> list[Finding]:
@@ -335,7 +378,10 @@ def check_outcome(table: SiteData, settings: RegressionSettings) -> list[Finding
                 "(drop_unlabelled = true)",
             )
         elif settings.family == "poisson" and (y < 0).any():
-            say(f"{int((y < 0).sum()):,} outcomes are below 0", 'a count is 0 or more; for other numbers take "gaussian"')
+            say(
+                f"{int((y < 0).sum()):,} outcomes are below 0",
+                'a count is 0 or more; for other numbers take "gaussian"',
+            )
         elif settings.family == "gamma" and (y <= 0).any():
             say(
                 f"{int((y <= 0).sum()):,} outcomes are 0 or below",
@@ -345,7 +391,9 @@ def check_outcome(table: SiteData, settings: RegressionSettings) -> list[Finding
         if not wanted:
             continue
         if name not in table.extra:
-            say(f"has no {name}", f"name their column: SiteData.from_frame(…, {name}=…), or {name} = … in the file")
+            say(
+                f"has no {name}", f"name their column: SiteData.from_frame(…, {name}=…), or {name} = … in the file"
+            )
             continue
         values = as_floats(table.extra[name])
         bad = ~np.isfinite(values) | (np.abs(values) > LARGEST) | ((values < 0) & (name == WEIGHTS))
@@ -358,8 +406,9 @@ def check_outcome(table: SiteData, settings: RegressionSettings) -> list[Finding
 def _no_binary(table: SiteData, known: list[str]) -> Finding:
     shown = ", ".join(known[:4]) + (" …" if len(known) > 4 else "")
     return fault(
-        f"has {len(known)} classes ({shown}); family=\"binomial\" is for two",
-        'put classes together, or take family="gaussian", "poisson" or "gamma" for numbers; for more classes take Ridge',
+        f'has {len(known)} classes ({shown}); family="binomial" is for two',
+        'put classes together, or take family="gaussian", "poisson" or "gamma" for numbers; for more classes take '
+        "Ridge",
         site=table.name,
         topic="classes",
     )
@@ -381,7 +430,7 @@ def left_out_of(preparation: Preparation | None, settings: RegressionSettings) -
     """Return the places of reference columns: coordinator and sites find the same."""
     if preparation is None or not preparation.columns.names:
         return []
-    blocks = []
+    blocks: list[tuple[str, ...]] = []
     for ground in preparation.grounds:
         columns = ground.columns
         if columns.one_hot and not blocks:
