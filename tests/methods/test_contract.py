@@ -19,6 +19,7 @@ ONE_EACH: dict[str, tuple[str, Callable[[], Method]]] = {
     "ellipses": ("", fedgeom.Ellipses),
     "moments": ("", fedgeom.Moments),
     "ridge": ("", fedgeom.Ridge),
+    "regression": ("", fedgeom.Regression),
     "xclp": ("", lambda: fedgeom.XCLP(graph="anchors", n_anchors=6, n_rounds=2)),
     "xclp-training": (
         "",

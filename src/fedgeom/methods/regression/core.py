@@ -98,7 +98,7 @@ def _constant_part(y: Floats, settings: RegressionSettings) -> Floats:
     return np.log(y) if settings.family == "gamma" else np.zeros(len(y))
 
 
-class Scale(msgspec.Struct, frozen=True, kw_only=True):
+class Standards(msgspec.Struct, frozen=True, kw_only=True):
     """What the first sum gave: how columns and the outcome are standardised."""
 
     centre: Array
@@ -120,7 +120,7 @@ class Scale(msgspec.Struct, frozen=True, kw_only=True):
     """(1 + columns,): at how many sites the rows determine each coefficient."""
 
     @classmethod
-    def read(cls, total: Floats, settings: RegressionSettings, left_out: Sequence[int]) -> Scale:
+    def read(cls, total: Floats, settings: RegressionSettings, left_out: Sequence[int]) -> Standards:
         """Read the first sum."""
         general = total[:GENERAL]
         columns = (len(total) - GENERAL - 1) // 3
@@ -364,7 +364,7 @@ class NewtonFit(msgspec.Struct, kw_only=True):
 
     taken: int = 0
     """How many sums were taken, the first one included."""
-    scale: Scale | None = None
+    scale: Standards | None = None
     kept: Array | None = None
     """(coefficients,), 0 or 1: those that the data determine."""
     at: Array | None = None
@@ -391,7 +391,7 @@ class NewtonFit(msgspec.Struct, kw_only=True):
 
     def begin(self, total: Floats, settings: RegressionSettings, left_out: Sequence[int]) -> None:
         """Take the first sum."""
-        self.scale = Scale.read(total, settings, left_out)
+        self.scale = Standards.read(total, settings, left_out)
         columns = self.scale.centre.shape[0]
         start = np.zeros(columns + (settings.site_effects == "none"))
         if settings.site_effects == "none":
@@ -536,7 +536,7 @@ def between_sites(terms: ScoreTerms, counted: Bools, own: Bools) -> Floats:
     return np.concatenate([products, found.ravel()])
 
 
-def enough_sites(scale: Scale, count: int, least: int) -> Bools:
+def enough_sites(scale: Standards, count: int, least: int) -> Bools:
     """Return which coefficients enough sites' rows determine, (coefficients,)."""
     return np.asarray(scale.determined.numpy()[-count:] >= max(least, LEAST_SITES))
 

@@ -201,7 +201,8 @@ class Regression(RegressionSettings, Method):
         def shown(state: int) -> str:
             places = np.flatnonzero(model.states == state).tolist()
             some = [
-                "the intercept" if at == 0 else repr(names[at - 1]) if names else f"number {at}" for at in places
+                "the intercept" if at == 0 else repr(names[at - 1]) if names else f"number {at - 1}"
+                for at in places
             ]
             return ", ".join(some[:8]) + (f" and {len(some) - 8} more" if len(some) > 8 else "")
 
