@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
@@ -168,3 +169,26 @@ def test_unequal_effort_is_told(sites):
 def test_wrong_calls_are_answered(sites, call, said):
     with pytest.raises(InputError, match=said):
         call(sites)
+
+
+def test_the_history_of_a_run_is_what_the_record_has_and_what_left(sites, tmp_path):
+    method = fedgeom.Ditto(n_rounds=3, epochs=1, validation_fraction=0.25)
+    run = fedgeom.run(method, sites, seed=0, record=tmp_path / "run")
+    lines = [json.loads(line) for line in (tmp_path / "run" / "rounds.jsonl").read_text().splitlines()]
+    told = {(one[0], one[2]): one[3] for one in run.rounds if one[1] is None}
+    for line in lines:
+        for name in ("rows", "joint_loss", "joint_accuracy", "personal_accuracy"):
+            assert told[line["round"], name] == line[name]
+    assert [told[number, "sites"] for number in (1, 2, 3)] == [4, 4, 4]
+    sent = [one[3] for one in run.rounds if one[1] == "site-1"]
+    mine = [entry.bytes for entry in run.ledger if entry.site == "site-1"]
+    assert sent == [
+        sum(mine[-10:-7]),
+        sum(mine[-7:-4]),
+        sum(mine[-4:-1]),
+    ]  # sum, confirmation, shares; last a receipt
+    figure = run.plot(tmp_path / "rounds.png")
+    drawn = figure.axes[0].lines[0].get_ydata()
+    assert list(drawn) == [line["joint_accuracy"] for line in lines]
+    with pytest.raises(InputError, match="give the algorithm validation_fraction"):
+        fedgeom.run(fedgeom.Ridge(), sites, seed=0).plot()

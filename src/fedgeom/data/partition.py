@@ -240,7 +240,7 @@ class IID(Partition):
 
 @dataclass(frozen=True)
 class Dirichlet(Partition):
-    """Each class is divided among sites by Dirichlet(α) shares (Hsu et al. 2019): the smaller α, the more they differ."""
+    """Each class is divided by Dirichlet(α) shares (Hsu et al. 2019): the smaller α, the more sites differ."""
 
     name: ClassVar[str] = "dirichlet"
 

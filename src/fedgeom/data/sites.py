@@ -410,8 +410,8 @@ def as_sites(sites: Any, *beside: Any) -> list[SiteData]:
     """
     if isinstance(sites, SiteData):
         raise InputError(
-            f"one site was given, {sites.name!r}; wanted a list of sites. One site has nobody to add up with: for a trial "
-            "split its rows, fedgeom.split(X, y, n_sites=3)"
+            f"one site was given, {sites.name!r}; wanted a list of sites. One site has nobody to add up "
+            "with: for a trial split its rows, fedgeom.split(X, y, n_sites=3)"
         )
     if hasattr(sites, "train") and hasattr(sites, "test"):
         raise InputError("a whole set was given; wanted its sites to learn from: those of its .train, a list")
