@@ -106,7 +106,7 @@ def _from_files(source: ImageSource, paths: list[Path]) -> Images:
             if at == 0 and source.groups:
                 groups = file[source.groups]
         parts += [channels_first(images), _named(numbers, source.classes)]
-    return Images(*parts, groups)
+    return Images(*parts, groups=groups)
 
 
 def unpacked(file: Any) -> Bytes:
