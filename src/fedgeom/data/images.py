@@ -95,7 +95,7 @@ def load_images(name: str, folder: Path | None) -> Images:
 
 
 def _from_files(source: ImageSource, paths: list[Path]) -> Images:
-    parts = []
+    parts: list[tuple[Bytes, npt.NDArray[Any]]] = []
     groups = None
     for at, part in enumerate(("train", "test")):
         with np.load(paths[min(at, len(paths) - 1)]) as file:
@@ -105,8 +105,8 @@ def _from_files(source: ImageSource, paths: list[Path]) -> Images:
                 images, numbers = file[f"X_{part}"], file[f"y_{part}"]
             if at == 0 and source.groups:
                 groups = file[source.groups]
-        parts += [channels_first(images), _named(numbers, source.classes)]
-    return Images(*parts, groups=groups)
+        parts.append((channels_first(images), _named(numbers, source.classes)))
+    return Images(*parts[0], *parts[1], groups)
 
 
 def unpacked(file: Any) -> Bytes:
