@@ -542,18 +542,26 @@ def enough_sites(scale: Standards, count: int, least: int) -> Bools:
 
 
 def places_left_out(names: Sequence[str], blocks: Sequence[Sequence[str]], reference: Sequence[str]) -> Ints:
-    """Return the places of reference columns: those named, or of each block the first that is left.
+    """Return the places of reference columns: those named, or the first of each block, unless floors left one out.
+
+    Where floors left out words of a block, the others are compared to these. No block is left without a column.
 
     >>> places_left_out(["age", "arm = a", "arm = b"], [["arm = a", "arm = b"]], ()).tolist()
     [1]
     >>> places_left_out(["age", "arm = a", "arm = b"], [["arm = a", "arm = b"]], ["arm = b"]).tolist()
     [2]
+    >>> places_left_out(["age", "arm = a"], [["arm = a", "arm = b"]], ["arm = a"]).tolist()
+    []
     """
-    found = {at for at, name in enumerate(names) if name in reference}
+    words = {word for block in blocks for word in block}
+    found = [at for at, name in enumerate(names) if name in reference and name not in words]
     for block in blocks:
         present = [at for at, name in enumerate(names) if name in block]
-        if present and not found.intersection(present):
-            found.add(present[0])
+        named = [at for at in present if names[at] in reference]
+        if named and len(present) > len(named):
+            found += named
+        elif not named and len(present) == len(block) > 1:
+            found.append(present[0])
     return np.array(sorted(found), np.int64)
 
 
