@@ -150,6 +150,7 @@ def show_record(folder: Path, out: Console) -> None:
     """Write the page of a run's folder, and print where it is and, last, how well the model does and the verdict."""
     from fedgeom.evaluation.evaluation import read_evaluation
     from fedgeom.report import page
+    from fedgeom.report.coefficients import coefficient_tables
     from fedgeom.report.run_folder import read_run
     from fedgeom.report.table import Cell, to_terminal
     from fedgeom.report.tables import evaluation_tables
@@ -157,12 +158,16 @@ def show_record(folder: Path, out: Console) -> None:
     tell(out, f"page     {page.write_page(folder)}")
     tell(out, f"record   {folder}")
     found = read_evaluation(folder)
-    said = read_run(folder, rows=False).verdict
+    run = read_run(folder, rows=False)
+    coefficients = coefficient_tables(run.model)
     if found is not None:
         out.print()
         out.print(to_terminal(*evaluation_tables(found)))
+    if coefficients:
+        out.print()
+        out.print(to_terminal(*coefficients))
     out.print()
-    tell(out, Cell(f"Verdict: {said}", "strong" if found is not None and found.beats_majority else "doubt"))
+    tell(out, Cell(f"Verdict: {run.verdict}", "strong" if found is not None and found.beats_majority else "doubt"))
 
 
 def show_warnings(warnings: Sequence[RunWarning], out: Console) -> None:

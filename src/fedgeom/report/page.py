@@ -16,6 +16,7 @@ from fedgeom.federation.results import RunWarning
 from fedgeom.methods.catalogue import method_class
 from fedgeom.report import markup
 from fedgeom.report.at_site import is_site_result, read_site_run
+from fedgeom.report.coefficients import coefficients
 from fedgeom.report.explorer import explorer, scene_of
 from fedgeom.report.label_names import Naming
 from fedgeom.report.markup import escape
@@ -57,6 +58,7 @@ def page_of(run: RunFiles) -> str:
     sections = [
         warnings(run),
         outcomes(run.evaluation, run.verdict),
+        coefficients(run.model),
         _picture(run),
         _names(run.naming),
         curves(run),

@@ -115,6 +115,13 @@ class RegressionModel(Model):
         level: a number from 0.5 to 0.999 or None; None if not given
             The level of the intervals. None: that of the run.
         """
+        rows = self.coefficient_rows(errors, exponentiate=exponentiate, level=level)
+        return indexed(["term", "coef", "se", "low", "high", "p"], rows, "term")
+
+    def coefficient_rows(
+        self, errors: str = "", *, exponentiate: bool = False, level: float | None = None
+    ) -> list[tuple[str, float, float, float, float, float]]:
+        """Return the rows of `summary`: term, coef, se, low, high, p."""
         se, freedom = self.errors_of(errors)
         low, high, p = interval(self.coefficients, se, level or self.level, freedom)
         show = np.exp if exponentiate else np.asarray
@@ -129,8 +136,8 @@ class RegressionModel(Model):
                 told = [math.nan] * 5
             elif state == 2 or not self.facts["converged"]:
                 told[1:] = [math.nan] * 4
-            rows.append((term, *told))
-        return indexed(["term", "coef", "se", "low", "high", "p"], rows, "term")
+            rows.append((term, told[0], told[1], told[2], told[3], told[4]))
+        return rows
 
     @property
     def statistics(self) -> dict[str, float]:
@@ -144,6 +151,10 @@ class RegressionModel(Model):
         Cochran's Q of the sites' one-step estimates around the joint one, from sums over sites: no site's own is known.
         A term that fewer than five sites' rows determine has none.
         """
+        return indexed(["term", "sites", "q", "df", "p", "i2"], self.heterogeneity_rows(), "term")
+
+    def heterogeneity_rows(self) -> list[tuple[str, int, float, float, float, float]]:
+        """Return the rows of `heterogeneity`."""
         if not self.compared.size:
             raise InputError(
                 "sites were not compared; wanted heterogeneity=True, five sites or more, and a fit that converges"
@@ -164,7 +175,7 @@ class RegressionModel(Model):
                     max(0.0, (q - df) / q) if q else 0.0,
                 )
             )
-        return indexed(["term", "sites", "q", "df", "p", "i2"], rows, "term")
+        return rows
 
     def wald(self, terms: Sequence[str], errors: str = "") -> dict[str, float]:
         """Return the Wald test of several coefficients together, such as of all words of a column: chi2, df and p."""
@@ -185,6 +196,10 @@ class RegressionModel(Model):
         The means are over all sites' rows, each as if it were treated, and as if it were not (standardisation). Errors
         are robust (M-estimation), of which those of the ratio are on its logarithm.
         """
+        return indexed(["measure", "estimate", "se", "low", "high", "p"], self.effect_rows(), "measure")
+
+    def effect_rows(self) -> list[tuple[Any, ...]]:
+        """Return the rows of `standardised_effect`."""
         if not self.effect.size:
             raise InputError('no treatment was named; wanted Regression(treatment="…")')
         treated, untreated = self.effect[0].tolist()
@@ -212,7 +227,7 @@ class RegressionModel(Model):
                     float(2 * stats.norm.sf(abs(ratio) / se)) if se else math.nan,
                 )
             )
-        return indexed(["measure", "estimate", "se", "low", "high", "p"], rows, "measure")
+        return rows
 
     def _eta(self, X: npt.ArrayLike) -> Floats:
         # Row by row: what is said of a row must not depend on the others, not even by rounding.
