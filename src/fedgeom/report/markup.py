@@ -125,11 +125,13 @@ def _room(lines: Sequence[Interval]) -> tuple[float, float]:
 def duration(seconds: float | None) -> str:
     """Write a length of time for people.
 
-    >>> duration(8.3), duration(200), duration(9000), duration(None)
-    ('8 s', '3 min', '2.5 h', '')
+    >>> duration(0.2), duration(8.3), duration(200), duration(9000), duration(None)
+    ('under 1 s', '8 s', '3 min', '2.5 h', '')
     """
     if seconds is None:
         return ""
+    if seconds < 1:
+        return "under 1 s"
     if seconds < 120:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

@@ -34,6 +34,7 @@ from fedgeom.report.page import page_of
 from fedgeom.report.run_folder import RunFiles, read_run
 from fedgeom.report.table import ReportTable, size, to_html
 from fedgeom.report.tables import preview_tables, sites_table
+from fedgeom.report.words import in_words
 from fedgeom.storage import write_text
 from fedgeom.studio import runs as studio_runs
 from fedgeom.studio import steward
@@ -80,6 +81,7 @@ def environment(place: Place, token: str) -> Environment:
         return printable(str(text).replace(here, "").replace("studies/../", ""), lines=True)
 
     made.filters["plain"] = plain
+    made.filters["in_words"] = in_words
     return made
 
 

@@ -315,15 +315,16 @@ def side_by_side(folders: Sequence[Path]) -> Comparison:
         values = [_setting(run.parameters, one, key) for run, one in zip(runs, settings, strict=True)]
         if len(set(values)) > 1 or len(runs) == 1:
             rows.append([key, *values])
-    kinds = {
-        kind: {run.path.name: found for run in runs if (found := joint_curve(run.rounds, kind))}
-        for kind in ROUND_KINDS
-    }
+    curves: dict[str, dict[str, list[float]]] = {}
+    for kind in ROUND_KINDS:
+        followed = {run.path.name: joint_curve(run.rounds, kind) for run in runs}
+        if any(followed.values()):
+            curves[kind] = {name: values for name, values in followed.items() if values}
     tested = {run.evaluation.rows for run in runs if run.evaluation is not None}
     return Comparison(
         [run.path.name for run in runs],
         charts,
-        {kind: of for kind, of in kinds.items() if of},
+        curves,
         rows,
         len(tested) < 2,
     )
