@@ -277,14 +277,14 @@ def curve_chart(title: str, series: Mapping[str, Sequence[float]]) -> str:
         points = " ".join(
             f"{across(number):.1f},{down(value):.1f}" for number, value in enumerate(values) if np.isfinite(value)
         )
-        best = int(np.nanargmin(values) if title == KINDS["loss"] else np.nanargmax(values))
         lines.append(f'<polyline class="line {kind}" points="{points}"/>')
-        lines.append(f'<path class="best {kind}" d="M{across(best):.1f} {down(values[best]):.1f}h0"/>')
-        last = next(value for value in reversed(values) if np.isfinite(value))
-        keys.append(
-            f'<li><i class="{kind}"></i>{escape(name or title)}: {last:.3g} at last'
-            f'<span class="dim">, best {values[best]:.3g} in round {best + 1}</span></li>'
-        )
+        known = [value for value in values if np.isfinite(value)]
+        ends = f"{escape(name or title)}: {known[0]:.3g} → {known[-1]:.3g}"
+        if title in KINDS.values():
+            best = int(np.nanargmin(values) if title == KINDS["loss"] else np.nanargmax(values))
+            lines.append(f'<path class="best {kind}" d="M{across(best):.1f} {down(values[best]):.1f}h0"/>')
+            ends += f'<span class="dim">, best {values[best]:.3g} in round {best + 1}</span>'
+        keys.append(f'<li><i class="{kind}"></i>{ends}</li>')
     said = f"{title}, round 1 to {rounds}"
     values_of = "".join(f'<i style="top:{down(one) / TALL:.1%}">{one:.4g}</i>' for one in ticks)
     shown = sorted({1, rounds, *(round(part * rounds) for part in (0.25, 0.5, 0.75) if rounds > 8)})
