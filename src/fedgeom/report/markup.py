@@ -164,14 +164,18 @@ def class_styles(n: int) -> str:
     return f":root{{{bright}}}@media (prefers-color-scheme:dark){{@media screen{{:root{{{dark}}}}}}}{rules}"
 
 
-def document(title: str, body: str, *, n_classes: int = 0) -> str:
-    """Return a whole page: style and script inside, nothing loaded from elsewhere."""
+def document(title: str, body: str, *, n_classes: int = 0, back: tuple[str, str] | None = None) -> str:
+    """Return a whole page: style and script inside, nothing loaded from elsewhere.
+
+    ``back`` is an address and its name: where the page was opened from, if from a page.
+    """
+    way = "" if back is None else f'<p><a href="{escape(back[0])}">← {escape(back[1])}</a></p>'
     style = asset("page.css") + class_styles(n_classes)
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f'<meta name="color-scheme" content="light dark"><style>{style}</style></head>\n'
-        f'<body class="report"><a class="skip" href="#main">To the content</a>\n<main id="main">{body}</main>\n'
+        f'<body class="report"><a class="skip" href="#main">To the content</a>\n<main id="main">{way}{body}</main>\n'
         f"<script>{asset('page.js')}</script></body></html>\n"
     )

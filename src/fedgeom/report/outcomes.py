@@ -70,14 +70,8 @@ def _beside_rivals(evaluation: Evaluation) -> str:
             "everybody's rows in one place, which a deployment cannot have.",
             "dim",
         )
-        + f'<div class="charts">{"".join(f"<div>{one}</div>" for one in first)}</div>'
-        + (
-            markup.details(
-                "More figures", f'<div class="charts">{"".join(f"<div>{one}</div>" for one in rest)}</div>'
-            )
-            if rest
-            else ""
-        )
+        + "".join(first)
+        + (markup.details("More figures", "".join(rest)) if rest else "")
         + markup.details("The same as a table", to_html(tables.score_table(evaluation)), twin=True)
         + markup.paragraph("; ".join(tables.evaluation_notes(evaluation)), "dim")
     )

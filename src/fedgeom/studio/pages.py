@@ -372,14 +372,17 @@ class Handlers:
 
     def report(self, request: Request) -> HTMLResponse:
         """Show a run's report, as it is now."""
-        return self._page(read_run(self.place.run(request.path_params["name"])))
+        name = request.path_params["name"]
+        return self._page(read_run(self.place.run(name)), f"/runs/{urllib.parse.quote(name)}", name)
 
     def result(self, request: Request) -> HTMLResponse:
         """Show what the site itself has of a run, with its own rows."""
-        return self._page(read_site_run(self._site().path / RESULTS / plain(request.path_params["name"])))
+        found = read_site_run(self._site().path / RESULTS / plain(request.path_params["name"]))
+        return self._page(found, "/site", "the steward's page")
 
-    def _page(self, run: RunFiles) -> HTMLResponse:
-        return HTMLResponse(page_of(run), headers={"content-security-policy": f"{POLICY}; frame-ancestors 'none'"})
+    def _page(self, run: RunFiles, path: str, name: str) -> HTMLResponse:
+        page = page_of(run, (f"/{self.token}{path}", f"studio: {name}"))
+        return HTMLResponse(page, headers={"content-security-policy": f"{POLICY}; frame-ancestors 'none'"})
 
     def compare(self, request: Request) -> HTMLResponse:
         """Show runs side by side."""
