@@ -207,7 +207,7 @@ class SiteProgress:
 
 
 @dataclass(frozen=True)
-class Outline:
+class RunOutline:
     """What a run is going to ask: its kinds of questions, and how often each is put."""
 
     times: Mapping[str, int]
@@ -228,7 +228,7 @@ class Outline:
 
 
 @memoize(8)
-def outline_of(file: Path, changed: float) -> Outline | None:
+def outline_of(file: Path, changed: float) -> RunOutline | None:
     """Return what a run is going to ask, from its configuration; None where the method is not installed here."""
     try:
         config = msgspec.json.decode(file.read_bytes())
@@ -237,7 +237,7 @@ def outline_of(file: Path, changed: float) -> Outline | None:
         times: dict[str, int] = {}
         for one in costs_of(method, shape).exchanges:
             times[one.kind] = times.get(one.kind, 0) + one.times
-        return Outline(times)
+        return RunOutline(times)
     except (FedgeomError, OSError, ValueError, KeyError):
         return None
 
@@ -246,7 +246,7 @@ def outline_of(file: Path, changed: float) -> Outline | None:
 class Progress:
     """How a run stands, from its events and its ledger."""
 
-    outline: Outline | None = None
+    outline: RunOutline | None = None
     questions: list[QuestionProgress] = field(default_factory=list)
     count: int = 0
     sites: dict[str, SiteProgress] = field(default_factory=dict)
