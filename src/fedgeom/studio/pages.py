@@ -40,9 +40,9 @@ from fedgeom.studio import runs as studio_runs
 from fedgeom.studio import steward
 from fedgeom.studio.places import (
     PAGE,
-    Comparison,
     Kind,
     Place,
+    RunComparison,
     plain,
     run_line,
     run_names,
@@ -404,7 +404,7 @@ class Handlers:
         head = {"content-disposition": 'attachment; filename="runs.csv"'}
         return Response(text.getvalue(), media_type="text/csv", headers=head)
 
-    def _side_by_side(self, request: Request) -> Comparison:
+    def _side_by_side(self, request: Request) -> RunComparison:
         names = list(dict.fromkeys(request.query_params.getlist("run")))[:12]
         if not names:
             raise InputError("no run was chosen: mark some in the list, then compare them")

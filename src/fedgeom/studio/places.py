@@ -268,7 +268,7 @@ def _accuracy(tested: Evaluation | None) -> str:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class RunComparison:
     """Several runs side by side."""
 
     names: list[str]
@@ -282,7 +282,7 @@ class Comparison:
     """Whether all were tested on equally many rows: otherwise their figures are of different tests."""
 
 
-def side_by_side(folders: Sequence[Path]) -> Comparison:
+def side_by_side(folders: Sequence[Path]) -> RunComparison:
     """Return several runs side by side: figures, cost, and the settings in which they differ."""
     runs = [read_run(folder, rows=False) for folder in folders]
     charts = []
@@ -321,7 +321,7 @@ def side_by_side(folders: Sequence[Path]) -> Comparison:
         if any(followed.values()):
             curves[kind] = {name: values for name, values in followed.items() if values}
     tested = {run.evaluation.rows for run in runs if run.evaluation is not None}
-    return Comparison(
+    return RunComparison(
         [run.path.name for run in runs],
         charts,
         curves,
