@@ -24,6 +24,8 @@ WORDS = {
     "prepare.products": "masked products of columns, for components",
     "prepare.directions": "masked covariance times directions, for components",
     "prepare.ranks": "masked choices of columns",
+    "prepare.class-bins": "masked numbers of values in bins, for quantiles of each class",
+    "prepare.summaries": "masked sums of columns, squares and gaps of each class",
     "prepare.rows": "show every site the last sum; it prepares its rows",
     "hulls.scales": "masked means and deviations of the columns, for a joint scale",
     "hulls.scatter": "masked scatter, for a joint map",
