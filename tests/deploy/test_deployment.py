@@ -24,6 +24,7 @@ from fedgeom.evaluation.evaluation import read_evaluation
 from fedgeom.federation.holdout import Holdout
 from fedgeom.federation.ledger import Ledger
 from fedgeom.federation.method import Method
+from fedgeom.federation.policy import StrictPolicy
 from fedgeom.methods.iterative import MLP
 from tests.deploy.conftest import GOOD
 from tests.deploy.deployment import Federation
@@ -277,3 +278,17 @@ def test_nothing_phones_home(federation: Federation, hulls: Job) -> None:
             entry.startswith(b"PYTHONPATH=") and str(federation.root).encode() in entry for entry in environment
         )
         assert "/ray/" not in loaded
+
+
+@pytest.mark.full
+def test_sites_are_described_as_in_one_process(federation: Federation, tmp_path: Path) -> None:
+    """A description is a job like any other: approved, summed, kept at the coordinator and at each site."""
+    method = fedgeom.Describe()
+    job = finished(federation, federation.submit(settings(method, only=GOOD, seed=SEED), name="describe"))
+    embedded = fedgeom.run(
+        method, good(federation), seed=SEED, policy=StrictPolicy(), record=tmp_path / "embedded"
+    )
+    told = fedgeom.load_model(job.run_folder)
+    assert told.lines() == embedded.model.lines()
+    for site in GOOD:
+        assert fedgeom.load_model(results(federation, site, job)).lines() == told.lines()

@@ -41,6 +41,8 @@ from fedgeom.preparation.quantiles import (
 
 MIDDLE = 0.5
 """The quantile about which numbers are summed."""
+TINY = 2.0**-100
+"""The middle of the bin of 0 is smaller than this."""
 PER_COLUMN = 3
 """Numbers that are summed of each column: distances to the median, their squares, gaps."""
 GROUPS = "groups of each class"
@@ -73,7 +75,9 @@ class ColumnSummaries(Step):
         if not isinstance(given, list | tuple) or not all(
             isinstance(one, int | float) and 0 <= one <= 1 for one in given
         ):
-            raise InputError(f"quantiles={given!r} given; wanted a list of numbers from 0 to 1, such as [0.25, 0.75]")
+            raise InputError(
+                f"quantiles={given!r} given; wanted a list of numbers from 0 to 1, such as [0.25, 0.75]"
+            )
         object.__setattr__(self, "quantiles", tuple(sorted({float(one) for one in given})))
         super().__post_init__()
 
@@ -99,7 +103,8 @@ class ColumnSummaries(Step):
 
     def sums(self) -> tuple[SumKind, ...]:
         """Return counts of groups of numbers, as often as it takes, and the sums."""
-        return (*(("class-bins",) * rounds(self.bits)), "summaries")
+        counts: list[SumKind] = ["class-bins"] * rounds(self.bits)
+        return (*counts, "summaries")
 
     def length(self, ground: FitContext, fit: StepFit) -> int:
         """Return how many words the next sum has."""
@@ -209,7 +214,7 @@ class ColumnSummaries(Step):
         """Keep the quantiles, and about which numbers and in which units is summed."""
         found = quantiles(fit, self.bits).reshape(-1, width, len(self.shares))
         known = fit.get("counted") > 0
-        found = np.where(known[:, :, None] & np.isfinite(found), found, 0.0)
+        found = np.where(known[:, :, None] & np.isfinite(found) & (np.abs(found) > TINY), found, 0.0)
         spread = found[0].max(axis=1) - found[0].min(axis=1)
         unit = np.where(spread > 0, 2.0 ** np.ceil(np.log2(np.maximum(spread, 2.0**-80))), 1.0)
         fit.put(quantiles=found, centre=found[0, :, self.shares.index(MIDDLE)], unit=unit)

@@ -195,10 +195,10 @@ class SumClassBins(SumQuestion, kind="prepare.class-bins", checked=True, rounded
     """Ask how many numbers of each class lie in bins around quantiles."""
 
     answer_reveals: ClassVar[str] = (
-        "masked; with all others: how many numbers of a column (where policies have floors, means of groups of min_rows "
-        "neighbours), of all rows and of each class, lie in bins around a quantile, and in the end the quantile, to the "
-        "terms' bin width; of gaps that few rows have, at how many sites there are any, and their numbers in multiples "
-        "of min_rows"
+        "masked; with all others: how many numbers of a column (where policies have floors, means of groups of "
+        "min_rows neighbours), of all rows and of each class, lie in bins around a quantile, and in the end the "
+        "quantile, to the terms' bin width; of gaps that few rows have, at how many sites there are any, and their "
+        "numbers in multiples of min_rows"
     )
     last: Last = None
 
@@ -645,7 +645,9 @@ class PreparationPart(Part[PreparationMemory]):
         """Prepare the rows, and look at them as the method does."""
         fitting = self._take(ask.last)
         fitting.finished()
-        if not self.memory.done:
+        if not self.memory.done and getattr(
+            self.site.settings, "predicts", True
+        ):  # a description says itself what it lacks
             warn_of(self.site.name, self._left_out(fitting))
         self.memory.done = True
         scratch = self.site.scratch.pop("preparing", None)
@@ -833,7 +835,7 @@ def prepare(cohort: Any, steps: Sequence[Step], *, prepares: bool = True) -> Pre
     cohort.lost_since(done)
     own = cohort.sites.columns
     named = replace(fitting, raw=Columns(width=raw.width, names=own)) if not raw.names and own else fitting
-    for why, names in named.left_out().items():
+    for why, names in (named.left_out() if getattr(cohort.settings, "predicts", True) else {}).items():
         more = f" and {len(names) - MOST_SHOWN:,} more" if len(names) > MOST_SHOWN else ""
         what = f"left out of all sums, since {why}: {', '.join(names[:MOST_SHOWN])}{more}"
         sites, rows = cohort.class_floors

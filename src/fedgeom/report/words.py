@@ -27,6 +27,8 @@ WORDS = {
     "prepare.class-bins": "masked numbers of values in bins, for quantiles of each class",
     "prepare.summaries": "masked sums of columns, squares and gaps of each class",
     "prepare.rows": "show every site the last sum; it prepares its rows",
+    "describe.gaps": "each site's gaps, column by column",
+    "describe.take": "the sites make the description from the sums that they checked",
     "hulls.scales": "masked means and deviations of the columns, for a joint scale",
     "hulls.scatter": "masked scatter, for a joint map",
     "hulls.extent": "masked sizes",

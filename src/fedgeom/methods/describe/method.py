@@ -37,6 +37,7 @@ from fedgeom.protocols.cohort import join
 from fedgeom.protocols.model_delivery import ModelTaken
 from fedgeom.protocols.names import AgreeOnNames, LabelNames, NamesMemory, agree_on_names
 from fedgeom.protocols.site import SecureMemory, SummingSite
+from fedgeom.registry import did_you_mean
 
 FEW = -1
 """Stands for a number of gaps that is too small to be told."""
@@ -193,6 +194,14 @@ class Describe(DescribeSettings, Method):
         summaries = ColumnSummaries(quantiles=self.quantiles, by_class=self.by_class, bits=self.bits)
         return OneHot(columns=self.categories, min_rows=1), summaries
 
+    def check_categories(self, sites: Sequence[SiteData]) -> None:
+        """Refuse names of columns of codes that no site has."""
+        known = {name for site in sites for name in site.columns}
+        for name in self.categories or ():
+            if name not in known:
+                hint = did_you_mean(name, known)
+                raise InputError(f"categories has {name!r}, but no column is called {name!r} at any site.{hint}")
+
     @property
     def sums_by_class(self) -> bool:  # type: ignore[override]
         """Whether columns have floors in each class."""
@@ -211,7 +220,9 @@ class Describe(DescribeSettings, Method):
                 f"counts in bins of {columns:,} columns and {classes} classes are a message of {size:,} bytes; the "
                 f"limit is {limit:,} (max_message_bytes in the policy)"
             )
-            remedy = "describe fewer columns (columns = […]), all rows together (by_class = false), or quantiles = []"
+            remedy = (
+                "describe fewer columns (columns = […]), all rows together (by_class = false), or quantiles = []"
+            )
             raise FaultsError([fault(what, remedy, topic="size")])
 
     def plan(self, shape: Shape) -> Plan:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NoReturn, Self
+from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -72,6 +72,8 @@ class Description(Model):
     site_gaps: Floats = field(default_factory=lambda: np.zeros((0, 0)))
     """(sites, columns): gaps of each site, -1 where there are few; empty where they were not asked for."""
 
+    predicts: ClassVar[bool] = False
+
     @property
     def everywhere(self) -> bool:
         """It predicts nowhere."""
@@ -84,7 +86,9 @@ class Description(Model):
 
     def predict(self, X: npt.ArrayLike) -> NoReturn:
         """Refuse: a description knows no classes of rows."""
-        raise InputError("a description predicts nothing; run a method, such as fedgeom.Ridge(), for a model that does")
+        raise InputError(
+            "a description predicts nothing; run a method, such as fedgeom.Ridge(), for a model that does"
+        )
 
     def for_site(self, local: Mapping[str, Any]) -> Model:
         """Return itself: it is the same for all sites."""
@@ -131,15 +135,19 @@ class Description(Model):
             return 0.0
         return float(min((self.sites + least_sites + 1) * least_rows / n, 1.0))
 
-    def frame(self) -> Any:
-        """Return a frame, or records without pandas: a line for each column, or word of it, and class."""
+    def lines(self) -> tuple[list[str], list[tuple[Any, ...]]]:
+        """Return the names of what is told, and a line for each column, or word of it, and class; NaN: not told."""
         names = ["column", "value", "class", "rows", "missing", "mean", "sd"]
         names += [f"q{100 * share:g}" for share in self.shares]
         names += ["share", "rank_error", "note"]
         lines = [
             line for at in range(len(self.raw)) for line in (*self._lines(at), *self._left_out(at, len(names)))
         ]
-        found = as_frame(names, lines)
+        return names, lines
+
+    def frame(self) -> Any:
+        """Return the lines as a frame, or as records without pandas."""
+        found = as_frame(*self.lines())
         if hasattr(found, "attrs"):
             found.attrs |= {
                 "rows": {name: int(count) for name, count in zip(self.groups, self.rows, strict=True)},
@@ -183,6 +191,13 @@ class Description(Model):
         tail = (*(quantiles or blank), float("nan"), error, note)
         return (title, "", self.groups[group], float(n), missing, *map(float, values), *tail)
 
+    def is_flag(self, entry: int) -> bool:
+        """Return whether a column of numbers has 0 and 1 alone: its numbers are their own squares."""
+        n = self.numbers[0, entry]
+        mean = self.means[0, entry]
+        square = mean**2 + self.deviations[0, entry] ** 2 * max(n - 1, 0) / max(n, 1)
+        return bool(n > 1 and 0 < mean < 1 and abs(square - mean) < 1e-9)
+
     def told_quantiles(self, entry: int, group: int) -> list[float]:
         """Return the quantiles of a column of numbers; none where the groups that count have too few of them."""
         if group >= len(self.counted) or not len(self.shares):
@@ -221,7 +236,17 @@ class Description(Model):
         blank = (nan,) * (2 + len(self.shares))
         note = "" if not np.isnan(missing) else "missing are among the others"
         return [
-            (self.raw[column], word, self.groups[group], n, missing, *blank, n / there if there else nan, nan, note)
+            (
+                self.raw[column],
+                word,
+                self.groups[group],
+                n,
+                missing,
+                *blank,
+                n / there if there else nan,
+                nan,
+                note,
+            )
             for word, n in found
         ]
 
@@ -288,7 +313,7 @@ def _kept(
     return [one for one, reason in zip(entries, why, strict=True) if reason == KEPT], left_out
 
 
-def _summed(fit: StepFit, few_gaps: Sequence[int]) -> dict[str, npt.NDArray[Any]]:
+def _summed(fit: StepFit, few_gaps: Sequence[int]) -> dict[str, Any]:
     """Return means, deviations and numbers of rows, of all rows and of each class, from the sums."""
     rows, sums, squares, gaps = (fit.get(name) for name in ("rows", "sums", "squares", "gaps"))
     about = fit.get("about").astype(np.float64)
@@ -297,7 +322,8 @@ def _summed(fit: StepFit, few_gaps: Sequence[int]) -> dict[str, npt.NDArray[Any]
     known = np.where(hidden, np.where(fit.get("gap_sites") == 0, NONE, ABOUT), EXACT)
     gaps = np.where(hidden, np.minimum(about, rows[:, None]), gaps)
     if len(rows) > 1:
-        rows, sums, squares, gaps = (np.concatenate([one.sum(axis=0)[None], one]) for one in (rows, sums, squares, gaps))
+        parts = [np.concatenate([one.sum(axis=0)[None], one]) for one in (rows, sums, squares, gaps)]
+        rows, sums, squares, gaps = parts
     known = np.where((known == ABOUT) & (gaps[0] == 0), SOME, known)
     numbers = rows[:, None] - gaps
     n = np.maximum(numbers, 1.0)
