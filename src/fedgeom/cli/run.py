@@ -310,6 +310,7 @@ def run_study(
             failed=study.failed,
             folder=folder,
             watch=lambda entry: tell(screen, _line(entry)),
+            command=again,
         )
         files = write_sweep(folder, name, swept)
         files.append(write_text(folder / f"{name}.html", sweep_page(swept, path.stem), private=True))

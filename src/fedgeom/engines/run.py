@@ -20,7 +20,7 @@ import numpy as np
 from fedgeom.crypto.keys import Identity
 from fedgeom.data.kinds import Kind
 from fedgeom.data.rows import shared_gap_check
-from fedgeom.data.sites import SiteData
+from fedgeom.data.sites import SiteData, as_sites
 from fedgeom.data.validation import Report
 from fedgeom.engines.check import NAMES, CheckedSites, check_aligned
 from fedgeom.engines.embedded import EmbeddedEngine, Interfere
@@ -309,7 +309,8 @@ def run(
         The model, the ledger of all messages, metrics, and what each site keeps to itself.
     """
     method = as_method(method)
-    seed = operator.index(seed)
+    sites = as_sites(sites, *(() if _is_whole(seed) else (seed,)))
+    seed = whole_seed(seed)
     if holdout is not None:
         method = replace(method, holdout=Holdout.read(holdout, "holdout"))
     if record is None and (resumable or resume or writers):
@@ -405,6 +406,20 @@ def describe(
     return run(method, sites, policy=rules, record=record, checked=checked).model.frame()
 
 
+def _is_whole(seed: Any) -> bool:
+    return hasattr(seed, "__index__") and not isinstance(seed, bool)
+
+
+def whole_seed(seed: Any) -> int:
+    """Return a seed as a whole number, or refuse what is none."""
+    if _is_whole(seed):
+        return operator.index(seed)
+    raise InputError(
+        f"seed={seed!r} given; wanted a whole number, such as 0: the same seed gives the same model. For other draws "
+        "give other numbers"
+    )
+
+
 def _failure(carrier: EmbeddedEngine) -> Exception | None:
     """Return what nobody expected at the first site that left for it; None where there is nothing of the kind."""
     runners = getattr(carrier, "runners", {}).values()
@@ -483,6 +498,7 @@ def _finish(
         test=[aside for _, aside in parts],
         evaluation=tested,
         again=partial(_update, session.method),
+        rounds=conversation.history,
         timing=getattr(carrier, "timing", None),
     )
 
