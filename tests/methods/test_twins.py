@@ -18,6 +18,7 @@ METHODS = {
     "iterative",
     "moments",
     "ptopofl",
+    "regression",
     "ridge",
     "shrunk",
     "xclp",
