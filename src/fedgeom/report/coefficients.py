@@ -14,6 +14,10 @@ RATIOS = {"binomial": "odds ratio", "poisson": "rate ratio", "gamma": "ratio of 
 ROW = 26.0
 NAMES, DRAWN, SAID = 230.0, 420.0, 190.0
 """Widths of the picture's three parts: names, intervals, numbers."""
+UNLIKE = 8
+"""An interval that reaches so many times as far as the middle one of all makes the others look like points."""
+FAR = 7.0
+"""Ratios of a thousand and more are those of a unit that no two rows are apart."""
 MOST = 60
 """So many coefficients are drawn at most."""
 
@@ -100,9 +104,11 @@ def _picture(model: RegressionModel) -> str:
     rows = rows[:MOST]
     if not rows:
         return ""
-    # Columns have units of their own: what is drawn is in standard errors' reach where units differ much.
-    low = min(0.0, *(one[3] for one in rows))
-    high = max(0.0, *(one[4] for one in rows))
+    sizes = _sizes(model, [one[0] for one in rows], [max(abs(one[3]), abs(one[4])) for one in rows])
+    per = "" if sizes is None else ", per standard deviation of the column"
+    units = [1.0] * len(rows) if sizes is None else sizes
+    low = min(0.0, *(unit * one[3] for unit, one in zip(units, rows, strict=True)))
+    high = max(0.0, *(unit * one[4] for unit, one in zip(units, rows, strict=True)))
     room = 0.04 * (high - low) or 1.0
     low -= room
     high += room
@@ -114,14 +120,16 @@ def _picture(model: RegressionModel) -> str:
     parts = [f'<line x1="{across(0):.1f}" x2="{across(0):.1f}" y1="0" y2="{ROW * len(rows):.0f}" class="zero"/>']
     for at, (term, coef, _, begin, end, _) in enumerate(rows):
         y = ROW * (at + 0.5)
-        told = [coef, begin, end]
+        unit = units[at]
+        told = [unit * coef, unit * begin, unit * end]
+        place, left, right = map(across, told)
         numbers = [math.exp(one) if ratio else one for one in told]
         said = f"{numbers[0]:.3g} ({numbers[1]:.3g} to {numbers[2]:.3g})"
         name = term if len(term) < 30 else f"{term[:28]}…"
         parts.append(
             f'<text x="{NAMES - 12:.0f}" y="{y + 4:.0f}" text-anchor="end">{escape(name)}</text>'
-            f'<line x1="{across(begin):.1f}" x2="{across(end):.1f}" y1="{y:.0f}" y2="{y:.0f}" class="span"/>'
-            f'<rect x="{across(coef) - 4:.1f}" y="{y - 4:.0f}" width="8" height="8" class="point"/>'
+            f'<line x1="{left:.1f}" x2="{right:.1f}" y1="{y:.0f}" y2="{y:.0f}" class="span"/>'
+            f'<rect x="{place - 4:.1f}" y="{y - 4:.0f}" width="8" height="8" class="point"/>'
             f'<text x="{NAMES + DRAWN + 12:.0f}" y="{y + 4:.0f}">{escape(said)}</text>'
         )
     base = ROW * len(rows)
@@ -132,7 +140,7 @@ def _picture(model: RegressionModel) -> str:
             f'class="zero"/>'
             f'<text x="{across(value):.1f}" y="{base + 19:.0f}" text-anchor="middle">{text}</text>'
         )
-    title = f"{ratio or 'coefficient'} and {model.level:.0%} interval"
+    title = f"{ratio or 'coefficient'} and {model.level:.0%} interval{per}"
     parts.append(
         f'<text x="{NAMES + DRAWN / 2:.0f}" y="{base + 36:.0f}" text-anchor="middle">{escape(title)}</text>'
     )
@@ -146,6 +154,16 @@ def _picture(model: RegressionModel) -> str:
         f'role="img" '
         f'aria-label="{escape(title)} of {len(rows)} columns">{style}{"".join(parts)}</svg>'
     )
+
+
+def _sizes(model: RegressionModel, terms: list[str], reaches: list[float]) -> list[float] | None:
+    """Return the columns' deviations, where their units are so different that one axis could not show them all."""
+    odd = max(reaches) > UNLIKE * sorted(reaches)[len(reaches) // 2]
+    far = model.family in RATIOS and max(reaches) > FAR
+    if len(reaches) < 2 or not (odd or far):
+        return None
+    places = {term: at for at, term in enumerate(model.terms[1:])}
+    return [float(model.spreads[places[term]]) for term in terms]
 
 
 def _ticks(low: float, high: float, *, ratio: bool) -> list[tuple[float, str]]:

@@ -58,6 +58,8 @@ class RegressionModel(Model):
     states: npt.NDArray[np.uint8]
     """(1 + columns,): 1 where a coefficient is estimated, 2 where it grows without end, 3 where it follows from others
     or is constant, 0 where the column was left out (a reference)."""
+    spreads: Floats
+    """(columns,): the standard deviations of the columns; 0 of those without a coefficient."""
     covariance: Floats
     """(1 + columns, 1 + columns): by the model."""
     robust: Floats
@@ -130,7 +132,8 @@ class RegressionModel(Model):
             state = int(self.states[at])
             if state == 0:
                 continue
-            numbers = [show(one[at]) for one in (self.coefficients, low, high)]
+            with np.errstate(over="ignore"):  # of a coefficient that grows without end
+                numbers = [show(one[at]) for one in (self.coefficients, low, high)]
             told = [float(numbers[0]), float(se[at]), float(numbers[1]), float(numbers[2]), float(p[at])]
             if state == 3:
                 told = [math.nan] * 5
@@ -395,6 +398,7 @@ def made_model(
         tuple(classes) if settings.family == "binomial" else (),
         coefficients,
         states,
+        spread,
         model_errors,
         robust,
         cluster,
