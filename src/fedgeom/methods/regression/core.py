@@ -28,6 +28,10 @@ CONSTANT = 1e-12
 """A column is constant where its variance is a smaller share of its mean square."""
 DIVERGED = 1e4
 """A coefficient runs away where its variance has become so many times what it was at the start."""
+GROWING = 3
+"""It does for good where that is so at so many steps in a row: a step that is too long makes it so for once."""
+ENOUGH = 0.1
+"""A step is too long where it lowers the deviance by less than this share of what was expected."""
 SUSPECT = 1e2
 LARGEST_SCORE = 30.0
 """Beyond, logits and logarithms are cut off: what they give there is 0 or 1, or no number."""
@@ -73,7 +77,12 @@ def columns_length(columns: int) -> int:
 
 
 def determined(X: Floats) -> Floats:
-    """Return which coefficients a site's own rows determine, (1 + columns,), 0 or 1: of the intercept first."""
+    """Return which coefficients a site's own rows determine, (1 + columns,), 0 or 1: of the intercept first.
+
+    With fewer than two rows for each, none: what a single row decides would tell of it.
+    """
+    if len(X) < 2 * (1 + X.shape[1]):
+        return np.zeros(1 + X.shape[1])
     A = np.column_stack([np.ones(len(X)), X])
     length = np.linalg.norm(A, axis=0)
     A = A / np.where(length > 0, length, 1.0)
@@ -379,7 +388,11 @@ class NewtonFit(msgspec.Struct, kw_only=True):
     best: float = math.inf
     start_deviance: float = 0.0
     left: float = math.inf
-    """By how much the next step is expected to lower the deviance."""
+    """By how much a whole step is expected to lower the deviance."""
+    expected: float = 0.0
+    """By how much the step that was taken is."""
+    growing: int = 0
+    """At how many steps in a row a variance was beyond all measure."""
     runaway: Array | None = None
     """(coefficients,), 0 or 1: those that grow without end."""
     finished: bool = False
@@ -419,7 +432,8 @@ class NewtonFit(msgspec.Struct, kw_only=True):
             self.kept = Array.of(independent(information).astype(np.uint8))
             self.start_deviance = terms.deviance
         kept = self.kept.numpy().astype(bool)
-        if total <= self.best + 1e-9 * (abs(self.best) + 1) if math.isfinite(self.best) else True:
+        wanted = self.best - ENOUGH * self.expected
+        if self.best == math.inf or total <= wanted + 1e-9 * (abs(self.best) + 1):
             self.best = total
             self.good = self.at
             self.terms = Array.of(flat)
@@ -428,22 +442,30 @@ class NewtonFit(msgspec.Struct, kw_only=True):
             step = np.zeros(len(at))
             inverse = np.linalg.inv(some) if len(some) else some
             step[kept] = inverse @ score
-            self.left = float(score @ step[kept])
+            self.left = self.expected = float(score @ step[kept])
             variances = np.zeros(len(at))
             variances[kept] = np.maximum(np.diag(inverse), 0.0)
             if self.first is None:
                 self.first = Array.of(variances)
-                step *= self._caution(settings)
-            grown = variances > DIVERGED * self.first.numpy()
+                caution = self._caution(settings)
+                step *= caution
+                self.expected = self.left * caution
+            grown = bool((variances > DIVERGED * self.first.numpy()).any())
+            self.growing = self.growing + 1 if grown else 0
             self.converged = self.left <= settings.tolerance * max(1.0, abs(self.best))
             few = terms.rests_on < RESTS_ON * floor
-            if not self.converged and settings.family in ("binomial", "poisson") and (few or grown.any()):
+            if (
+                not self.converged
+                and settings.family in ("binomial", "poisson")
+                and (few or self.growing == GROWING)
+            ):
                 ratios = variances / np.where(self.first.numpy() > 0, self.first.numpy(), 1.0)
                 self.runaway = Array.of((ratios >= min(SUSPECT, ratios.max() / 10)).astype(np.uint8))
                 self.finished = True
         else:
             assert self.step is not None
             step = self.step.numpy() / 2
+            self.expected /= 2
         assert self.good is not None
         self.step = Array.of(step)
         self.at = Array.of(self.good.numpy() + step)
