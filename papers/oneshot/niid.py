@@ -144,8 +144,8 @@ def column(
     }
 
 
-def page(figures: dict[str, Any], images: Images = SETS["fashion-mnist"], *, accurate: bool = False) -> str:
-    """Write the table of all columns."""
+def page(figures: dict[str, Any], images: Images = SETS["fashion-mnist"], options: str = "") -> str:
+    """Write the table of all columns; ``options`` are what the command was given besides the set."""
     names = [name for name in COLUMNS if name in figures]
     ours = [f"**{figures[name]['accuracy']:.2f}**" for name in names]
     others = [
@@ -156,7 +156,7 @@ def page(figures: dict[str, Any], images: Images = SETS["fashion-mnist"], *, acc
         for what in ("images", "features", "alpha", "questions", "MB sent by a site", "CPU seconds")
     ]
     command = "python papers/oneshot/niid.py" + (" --set cifar10" if images is SETS["cifar10"] else "")
-    command += " --accurate" if accurate else ""
+    command += options
     lines = [
         f"# {images.title}, ten sites, test accuracy in percent",
         "",
@@ -182,9 +182,10 @@ def main() -> None:
     images = SETS[given.set]
     rows, filters = (2000, 20) if given.quick else (given.images or images.images, given.filters)
     accurate = given.accurate
-    file = images.file + "-accurate" * accurate
+    file, said = images.file + "-accurate" * accurate, " --accurate" * accurate
     if (rows, filters) != (images.images, Conv().n_filters):
         file += f"-{rows}-{filters}"
+        said += f" --images {rows} --filters {filters}"
     done = {} if given.quick else RESULTS.read(file)
     for name in given.only:
         if name in done and not given.again:
@@ -192,9 +193,7 @@ def main() -> None:
         done[name] = column(name, images, rows, filters, accurate=accurate)
         print(f"{COLUMNS[name]:20} {done[name]}", flush=True)
         if not given.quick:
-            done = RESULTS.keep(
-                file, {name: done[name]}, COLUMNS, lambda figures: page(figures, images, accurate=accurate)
-            )
+            done = RESULTS.keep(file, {name: done[name]}, COLUMNS, lambda figures: page(figures, images, said))
     print_json(given, done)
 
 
