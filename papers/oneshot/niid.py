@@ -185,7 +185,7 @@ def main() -> None:
     file, said = images.file + "-accurate" * accurate, " --accurate" * accurate
     if (rows, filters) != (images.images, Conv().n_filters):
         file += f"-{rows}-{filters}"
-        said += f" --images {rows} --filters {filters}"
+        said += f" --images {rows}" * (rows != images.images) + f" --filters {filters}"
     done = {} if given.quick else RESULTS.read(file)
     for name in given.only:
         if name in done and not given.again:
