@@ -13,7 +13,7 @@ from fedgeom.errors import ContractError, InputError
 from fedgeom.federation.privacy import PrivacyOrTable, privacy_of
 from fedgeom.federation.settings import POSITIVE, Between, ClassNames, Settings
 from fedgeom.memo import memoize
-from fedgeom.methods.iterative.aggregation import Aggregation, check_aggregation, drawn
+from fedgeom.methods.aggregation import Aggregation, check_aggregation, drawn
 from fedgeom.methods.iterative.effort import Augmentation, Effort
 from fedgeom.methods.iterative.heads import Head, Linear
 from fedgeom.methods.iterative.learners import Learner, learner_named, register

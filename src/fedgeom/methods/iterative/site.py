@@ -19,7 +19,7 @@ from fedgeom.federation.messages import Array, encode
 from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.site import Memory, Part, answers
 from fedgeom.methods.iterative import private
-from fedgeom.methods.iterative.aggregation import LARGEST
+from fedgeom.methods.aggregation import LARGEST
 from fedgeom.methods.iterative.group_training import GroupAgreement
 from fedgeom.methods.iterative.messages import (
     Finish,

@@ -13,7 +13,7 @@ from fedgeom.arrays import Floats
 from fedgeom.errors import ProtocolError, TooFewSitesError
 from fedgeom.federation.coordinator import Coordinator
 from fedgeom.federation.results import RunWarning
-from fedgeom.methods.iterative.aggregation import LARGEST
+from fedgeom.methods.aggregation import LARGEST
 from fedgeom.methods.iterative.messages import Finish, Finished, Masked, TrainMasked, TrainOpen, Update
 from fedgeom.methods.iterative.model import TrainedModel, is_joint
 from fedgeom.methods.iterative.private import PrivateRounds
