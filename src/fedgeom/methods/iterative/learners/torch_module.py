@@ -21,7 +21,8 @@ from fedgeom.methods.iterative.heads import Head
 from fedgeom.methods.iterative.learners.base import Learner, Parameters, register
 from fedgeom.methods.iterative.losses import Batch
 from fedgeom.methods.iterative.networks.base import Network
-from fedgeom.methods.iterative.objective import LOSS, Carried, Objective
+from fedgeom.methods.iterative.objective import LOSS, Objective
+from fedgeom.methods.iterative.optimizer import GradientSteps
 from fedgeom.methods.iterative.tree import Tree
 
 if TYPE_CHECKING:
@@ -196,8 +197,15 @@ class TorchLearner(Learner):
             centre = flat.flat(objective.centre)
             held = [(flat.spans[name], flat.vector.data[flat.spans[name]].clone()) for name in objective.frozen]
             steps = effort.optimizer.build([flat.vector], effort.learning_rate)
-            if objective.carried is not None:
-                self._go_on(steps, objective.carried)
+            carried = objective.carried
+            if carried is not None:
+                if not isinstance(steps, GradientSteps):
+                    raise InputError(
+                        f"optimizer={effort.optimizer.name!r} given to go on from round to round; wanted one whose "
+                        "build() returns GradientSteps, such as SGD(momentum=0.9, kept=True)"
+                    )
+                if carried.momentum is not None:
+                    steps.momentum[0] = torch.from_numpy(np.array(carried.momentum, np.float32)).to(flat.device)
             batch_of = self._batches(parameters, X, y, objective, effort, seed)
             for at in effort.batches(len(X), rng, y):
                 flat.gradient.zero_()
@@ -216,17 +224,9 @@ class TorchLearner(Learner):
                     # Points of the ball go their own way; the terms, momentum and decay would move frozen arrays.
                     for span, wanted in (*moved, *held):
                         flat.vector.data[span] = wanted
-            if objective.carried is not None:
-                objective.carried.momentum = steps.state_dict()["state"][0]["momentum_buffer"].cpu().numpy().copy()
+            if isinstance(steps, GradientSteps) and carried is not None:
+                carried.momentum = steps.momentum[0].cpu().numpy().copy()
         return flat.read()
-
-    def _go_on(self, steps: torch.optim.Optimizer, carried: Carried) -> None:
-        """Let an optimizer begin with the momentum that it ended the last round with."""
-        if carried.momentum is None:
-            return
-        buffer = self._torch.from_numpy(np.array(carried.momentum, np.float32)).to(self._loaded.device)
-        groups = steps.state_dict()["param_groups"]
-        steps.load_state_dict({"state": {0: {"momentum_buffer": buffer}}, "param_groups": groups})
 
     def _batches(
         self, start: Parameters, X: Floats, y: Ints, objective: Objective, effort: Effort, seed: int
