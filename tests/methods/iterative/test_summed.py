@@ -23,11 +23,10 @@ def tree(rng: np.random.Generator, size: float = 1.0) -> Tree:
 
 
 def test_what_is_packed():
-    """In the order of the paths: bias, mean, weights, steps."""
-    assert FORM.packed.tolist() == [True, False, False, *[True] * 6, False]
+    assert FORM.packed == {"model/bias", "model/weights"}
     assert FORM.length(2) == 4 + 3 + 1 + 2 + 1  # words, wide ones, weight, figures, how many were cut off
     whole = Summed(LIKE, None, ("mean",))
-    assert not whole.packed.any()
+    assert not whole.packed
     assert whole.length(2) == 10 + 1 + 2
 
 

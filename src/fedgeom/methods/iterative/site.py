@@ -232,9 +232,9 @@ class TrainingSite(SummingSite[TrainingMemory]):
         if cut:
             log.warning(
                 "site %r: %d of %d parameters changed by more than max_abs_change = %g in round %d and were cut off",
-                self.name, cut, len(form.packed), self.rule.max_abs_change, ask.round + 1,
+                self.name, cut, form.numbers, self.rule.max_abs_change, ask.round + 1,
             )  # fmt: skip
-        return self.contribute(ask, words)
+        return self.contribute(ask, words, fresh=True)
 
     def _rate(self, ask: TrainOpen | Masked) -> float:
         """Return this site's learning rate, which follows from the terms; classes and scale must be those agreed on."""
