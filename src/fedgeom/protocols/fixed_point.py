@@ -196,15 +196,25 @@ class Packing:
 
         words (length(numbers),), u8; returns (numbers,), f8.
         """
-        found = np.empty((self.per_word, len(words)))
+        found = np.empty(numbers)
+        for start in range(0, numbers, PIECE):
+            found[start : start + PIECE] = self.read_some(words, start, min(start + PIECE, numbers))
+        return found
+
+    def read_some(self, words: Words, start: int, stop: int) -> Floats:
+        """Return the numbers from one place in a sum of words up to another, (stop - start,), f8."""
+        found = np.empty(stop - start)
         spare = 64 - self.bits
-        for start in range(0, len(words), PIECE):
-            rest = words[start : start + PIECE].view(np.int64)
-            for place in range(self.per_word):
-                lowest = (rest << spare) >> spare  # the lowest bits, with their sign
-                np.multiply(lowest, 2.0**-self.fraction_bits, out=found[place, start : start + len(rest)])
-                rest = (rest - lowest) >> self.bits
-        return found.ravel()[:numbers]
+        at = start
+        while at < stop:
+            place, first = divmod(at, len(words))
+            rest = words[first : first + stop - at].view(np.int64)
+            for _ in range(place):
+                rest = (rest - ((rest << spare) >> spare)) >> self.bits  # the lowest bits, with their sign, are gone
+            lowest = (rest << spare) >> spare
+            np.multiply(lowest, 2.0**-self.fraction_bits, out=found[at - start : at - start + len(rest)])
+            at += len(rest)
+        return found
 
 
 MODULUS = 2**61 - 1

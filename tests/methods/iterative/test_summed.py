@@ -41,11 +41,11 @@ def test_weights_figures_and_cuts_come_back():
     assert found.figures.tolist() == [1.5, 6.0]
     assert found.cut == 1
     wanted = np.array(rows) @ np.array([site.flat() for site in sites]) / 100
-    assert found.flat[1:] == pytest.approx(wanted[1:], abs=3 * 2.0**-25)
+    assert found.mean.flat()[1:] == pytest.approx(wanted[1:], abs=3 * 2.0**-25)
     cut = 0.8 * Packing(32, 64.0).limit(3) + given["model"]["bias"][0]
     others = 0.05 * (sites[0]["model"]["bias"] - given["model"]["bias"])
     others = others + 0.15 * (sites[2]["model"]["bias"] - given["model"]["bias"])
-    assert found.flat[0] == pytest.approx(cut + others[0], abs=1e-6)
+    assert found.mean.flat()[0] == pytest.approx(cut + others[0], abs=1e-6)
 
 
 def test_another_number_of_numbers():
@@ -67,7 +67,7 @@ def test_the_error_against_double_precision(bits, n_sites):
     rule = FedAvg(bits=bits)
     found = combined(rule, Summed.of(rule, given, ()), sent, weights, given)
     exact = weights @ np.array([one.flat() for one in sent]) / weights.sum()
-    away, digit = np.abs(found.flat - exact), 2.0**-rule.packing.fraction_bits
+    away, digit = np.abs(found.mean.flat() - exact), 2.0**-rule.packing.fraction_bits
     assert away.max() <= rule.packing.error(n_sites) * 1.001
     assert np.sqrt((away**2).mean()) == pytest.approx(np.sqrt(n_sites / 12) * digit, rel=0.15)
     if bits == 32:

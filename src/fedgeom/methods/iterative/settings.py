@@ -412,7 +412,7 @@ class TrainingRule(NetworkSettings, SumSettings, TableSettings, Settings):
         if described:
             plain = state["model"] + mean["model"] if self.sends_changes else mean["model"]
             new = new | {"model": new["model"] | plain.select(described)}
-        return new | {"model": state["model"].like(new["model"].flat())}
+        return new | {"model": new["model"].in_dtypes_of(state["model"])}
 
     @property
     def combine_rule(self) -> Aggregation:

@@ -179,14 +179,14 @@ class TrainingSite(SummingSite[TrainingMemory]):
     def given_state(self, given: Leaves, task: Task) -> State:
         """Read what came as the branches that the rule gives, shaped as at the start, or refuse it."""
         shape = self.rule.shared(task.first)
-        came = from_wire(given)
+        came = from_wire(given, copy=False)
         wanted = Tree(self.rule.start(shape))
         state = came.select(self.rule.gives)
         wrong = [name for name in self.rule.gives if not wanted.select([name]).fits(state.select([name]))]
         why = f"look at the names and shapes in {', '.join(wrong)}" if wrong else ""
         if not wrong and not shape.same_dtypes(state["model"]):
             why = "its numbers are of other dtypes"
-        if not why and not within(state.flat(), LARGEST):
+        if not why and not state.within(LARGEST):
             why = "some are huge or no numbers"
         if why:
             raise ProtocolError(f"what was given does not fit the model of {shape.size} shared numbers: {why}")
@@ -220,7 +220,7 @@ class TrainingSite(SummingSite[TrainingMemory]):
             return self.contribute_noisy(ask, bounded, **bounds)
         sent, weight, figures = self.train(ask.ticket.question_hash, ask.round, ask.given, self._rate(ask))
         learner = self.rule.build_learner()
-        given = from_wire(ask.given)
+        given = from_wire(ask.given, copy=False)
         # What is sent may come from memory (`HyperFed`): then nothing has told the learner its sizes in this process.
         learner.bind(self.data.shape[1] + self.rule.extra_columns, len(self.memory.agreement.classes))
         form = Summed.of(self.rule, sent, learner.statistics)
@@ -251,11 +251,10 @@ class TrainingSite(SummingSite[TrainingMemory]):
         task = self.task(LAST, self.rule.learning_rate)
         own = from_wire(self.memory.own)
         state = self.given_state(ask.given, task)
-        joint = self.joint_of(ask.given, task)
-        personal = self.rule.personalise(task, state, own)
-        self.memory.model = Array.of(Tree(personal).flat())
         if self.settings.holdout is not None and ends_personal(self.rule):
-            self.memory.joint = joint
+            self.memory.joint = self.joint_of(ask.given, task)
+        personal = self.rule.personalise(task, state, own)
+        self.memory.model = Array.of(Tree(personal).packed(), copy=False)
         return Finished()
 
     def result(self) -> dict[str, Any]:
@@ -280,7 +279,7 @@ class TrainingSite(SummingSite[TrainingMemory]):
         """Return the joint model from what a site is given last, as one vector; None where that is no whole model."""
         if not is_joint(self.rule, task.first):
             return None
-        return Array.of((task.first | self.given_state(given, task)["model"]).flat())
+        return Array.of((task.first | self.given_state(given, task)["model"]).packed(), copy=False)
 
     def joint_file(self) -> bytes:
         """Return the joint model on the site's scale, where the site ends with another of its own."""

@@ -21,7 +21,7 @@ from fedgeom.arrays import Floats, Words
 from fedgeom.errors import ContractError
 from fedgeom.federation.messages import roomy_words
 from fedgeom.methods.aggregation import Aggregation
-from fedgeom.methods.iterative.tree import SEPARATOR, State, Tree
+from fedgeom.methods.iterative.tree import SEPARATOR, Leaf, State, Tree, converted, grow
 from fedgeom.protocols.fixed_point import PIECE, SLACK, Packing, from_fixed, to_fixed
 from fedgeom.protocols.secure_sum.messages import SumQuestion
 from fedgeom.protocols.secure_sum.rules import ROOM, beyond_bound
@@ -37,8 +37,8 @@ MODEL = "model"
 class SummedMean:
     """What a sum tells of what the sites sent."""
 
-    flat: Floats
-    """(numbers,): the weighted mean."""
+    mean: State
+    """The weighted mean."""
     figures: Floats
     """What else was added up, such as losses on rows set aside."""
     cut: int
@@ -123,31 +123,33 @@ class Summed:
         rest = from_fixed(total[self._words :], fraction_bits=FRACTION_BITS)
         weight = float(rest[wide])
         factor = _steady(whole) / (weight or 1.0)
-        numbers = np.empty(0) if self.packing is None else self.packing.read(total[: self._words], self.numbers - wide)
         bases = self._bases(given)
-        flat = np.empty(self.numbers)
-        at = 0  # in all numbers
-        taken = 0  # of the packed ones
-        read = 0  # of the others
+        found: dict[str, Leaf] = {}
         largest = 0.0
+        taken = 0  # of the packed numbers
+        read = 0  # of the others
         for path, leaf in self.like.leaves().items():
-            size = np.size(leaf)
-            part = flat[at : at + size]
-            at += size
+            size = int(np.size(leaf))
             if path not in self.packed:
-                np.divide(rest[read : read + size], weight or 1.0, out=part)
+                found[path] = converted((rest[read : read + size] / (weight or 1.0)).reshape(np.shape(leaf)), leaf)
                 read += size
                 continue
+            assert self.packing is not None
+            mean = np.empty(np.shape(leaf), np.asarray(leaf).dtype)
+            flat = mean.reshape(-1)
             for start in range(0, size, PIECE):
-                piece = part[start : start + PIECE]
-                np.multiply(numbers[taken + start : taken + start + len(piece)], factor, out=piece)
+                stop = min(start + PIECE, size)
+                piece = self.packing.read_some(total[: self._words], taken + start, taken + stop)
+                piece *= factor
                 largest = max(largest, float(piece.max()), -float(piece.min()))
                 if path in bases:
-                    piece += _rounded(bases[path][start : start + PIECE])
+                    piece += _rounded(bases[path][start:stop])
+                flat[start:stop] = piece
+            found[path] = mean
             taken += size
         figures = rest[wide + 1 :] if self.packing is None else rest[wide + 1 : -1]
         cut = 0 if self.packing is None else int(np.rint(rest[-1]))
-        return SummedMean(flat, figures, cut, weight, largest)
+        return SummedMean(grow(found), figures, cut, weight, largest)
 
     def check(self, found: SummedMean, total: Words, given: State, whole: float, sites: int) -> None:
         """Raise `ProtocolError` where a sum is larger than sites within their bounds can make it.
@@ -232,10 +234,10 @@ def combined(
     chosen = rule.combine_rule
     inside = weights > 0  # who had nothing to train on has no say
     if not inside.any():
-        return SummedMean(sent[0].flat(), np.zeros(0), 0, 0.0)
+        return SummedMean(sent[0], np.zeros(0), 0, 0.0)
     if not chosen.sums_only:
         matrix = np.array([one.flat() for one, counts in zip(sent, inside, strict=True) if counts])
-        return SummedMean(chosen(matrix, weights[inside]), np.zeros(0), 0, float(weights.sum()))
+        return SummedMean(form.like.like(chosen(matrix, weights[inside])), np.zeros(0), 0, float(weights.sum()))
     if type(chosen).weights_of is not Aggregation.weights_of:  # it looks at the vectors
         weights = chosen.weights_of(np.array([one.flat() for one in sent]), weights)
     return form.mean(sent, weights, given, max(whole, math.fsum(weights.tolist())))

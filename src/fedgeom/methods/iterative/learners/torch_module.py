@@ -49,8 +49,9 @@ def site_device() -> torch.device:
 
 Build = Callable[[int, int], "torch.nn.Module"]
 
-AT_ONCE = 4096
-"""How many rows are predicted at once."""
+NUMBERS_AT_ONCE = 2**18
+MOST_ROWS_AT_ONCE = 4096
+"""So many numbers, and rows, are predicted at once: what a network makes of them stays near the processor."""
 
 
 class TorchLearner(Learner):
@@ -87,7 +88,7 @@ class TorchLearner(Learner):
         self._first: tuple[tuple[int, int, int], Tree] | None = None
 
     def start(self, columns: int, classes: int, rng: np.random.Generator) -> Parameters:
-        """Return the module's own initial parameters, f4, drawn from a seed that ``rng`` gives."""
+        """Return the module's own initial parameters, f4, drawn from a seed that ``rng`` gives; they are only read."""
         asked = (columns, classes, int(rng.integers(2**31)))
         if self._first is None or self._first[0] != asked:
             self._make(*asked)
@@ -96,8 +97,8 @@ class TorchLearner(Learner):
                 raise InputError(
                     f"head arrays {', '.join(missing)} are not in the module; it has {self._loaded.names}"
                 )
-            self._first = asked, self._loaded.read()
-        return self._first[1].copy()
+            self._first = asked, self._loaded.read().map(_unchangeable)
+        return Tree(self._first[1])
 
     def bind(self, columns: int, classes: int) -> None:
         """Build the module; its own numbers are written over before each use."""
@@ -171,8 +172,10 @@ class TorchLearner(Learner):
     def _in_parts(self, function: Any, rows: torch.Tensor) -> torch.Tensor:
         """Return what a function of the module makes of rows, as in evaluation, on the processor."""
         self._loaded.module.eval()
+        width = math.prod(rows.shape[1:])
+        at_once = min(MOST_ROWS_AT_ONCE, max(1, NUMBERS_AT_ONCE // max(width, 1)))
         with self._torch.no_grad():
-            return self._torch.cat([function(part).cpu() for part in self._torch.split(rows, AT_ONCE)])
+            return self._torch.cat([function(part).cpu() for part in self._torch.split(rows, at_once)])
 
     def fit(
         self,
@@ -281,6 +284,12 @@ class TorchLearner(Learner):
         with self._torch.random.fork_rng(devices=range(self._torch.cuda.device_count())):
             self._torch.manual_seed(seed)
             yield
+
+
+def _unchangeable(array: Floats) -> Floats:
+    """Return an array that can only be read: all sites of a process begin with the same."""
+    array.flags.writeable = False
+    return array
 
 
 NAME = "network"
