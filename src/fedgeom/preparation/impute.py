@@ -175,7 +175,10 @@ class Impute(Step):
         known: tuple[bytes, SortedColumns] | None = rows.scratch.get(SORTED)
         if known is None or known[0] != kept.tobytes():
             cells = (some_columns(as_dense(block), kept) for block in rows.blocks())
-            rows.scratch[SORTED] = known = kept.tobytes(), SortedColumns.of(cells, (len(rows), len(kept)), ground.floors[1])
+            rows.scratch[SORTED] = known = (
+                kept.tobytes(),
+                SortedColumns.of(cells, (len(rows), len(kept)), ground.floors[1]),
+            )
         return known[1]
 
     def take(self, ground: FitContext, fit: StepFit, total: Words) -> None:

@@ -175,9 +175,7 @@ class Packing:
             least = piece.min(initial=0.0)
             most = piece.max(initial=0.0)
             if not (least > -np.inf and most < np.inf):  # NaN is neither
-                raise InputError(
-                    "some numbers are infinite or none at all: the training diverged; lower the rate"
-                )
+                raise InputError("some numbers are infinite or none at all: the training diverged; lower the rate")
             if least < -limit or most > limit:
                 cut += int(np.count_nonzero(np.abs(piece) > limit))
                 np.clip(piece, -limit, limit, out=piece)
@@ -210,7 +208,9 @@ class Packing:
             place, first = divmod(at, len(words))
             rest = words[first : first + stop - at].view(np.int64)
             for _ in range(place):
-                rest = (rest - ((rest << spare) >> spare)) >> self.bits  # the lowest bits, with their sign, are gone
+                rest = (
+                    rest - ((rest << spare) >> spare)
+                ) >> self.bits  # the lowest bits, with their sign, are gone
             lowest = (rest << spare) >> spare
             np.multiply(lowest, 2.0**-self.fraction_bits, out=found[at - start : at - start + len(rest)])
             at += len(rest)

@@ -18,8 +18,8 @@ from fedgeom.errors import ProtocolError
 from fedgeom.federation.messages import Array, encode
 from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.site import Memory, Part, answers
-from fedgeom.methods.iterative import private
 from fedgeom.methods.aggregation import LARGEST
+from fedgeom.methods.iterative import private
 from fedgeom.methods.iterative.group_training import GroupAgreement
 from fedgeom.methods.iterative.messages import (
     Finish,
@@ -33,7 +33,7 @@ from fedgeom.methods.iterative.messages import (
 )
 from fedgeom.methods.iterative.model import TrainedModel, is_joint
 from fedgeom.methods.iterative.settings import TrainingRule
-from fedgeom.methods.iterative.setup import AgreementMemory, SiteGroup, asked_again, check_site, within
+from fedgeom.methods.iterative.setup import AgreementMemory, SiteGroup, asked_again, check_site
 from fedgeom.methods.iterative.summed import Summed
 from fedgeom.methods.iterative.task import Task
 from fedgeom.methods.iterative.training import Figures, how_many

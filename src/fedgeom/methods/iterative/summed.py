@@ -104,16 +104,18 @@ class Summed:
         leaves = sent.leaves()
         options = {"fraction_bits": FRACTION_BITS, "sites": sites}
         if sent.size != self.numbers:
-            raise ContractError(
-                f"{sent.size} numbers are sent; the algorithm says that there are {self.numbers}"
-            )
-        wide = [weight * np.ravel(leaf).astype(np.float64) for path, leaf in leaves.items() if path not in self.packed]
+            raise ContractError(f"{sent.size} numbers are sent; the algorithm says that there are {self.numbers}")
+        wide = [
+            weight * np.ravel(leaf).astype(np.float64) for path, leaf in leaves.items() if path not in self.packed
+        ]
         if self.packing is None:
             return to_fixed(np.concatenate([*wide, [weight], figures]), **options), 0
         packed = {path: leaf for path, leaf in leaves.items() if path in self.packed}
         found = roomy_words(self.length(len(figures)))
         words = found[: self._words]
-        cut = self.packing.write_into(words, self._changes(packed, given), share=weight / _steady(whole), sites=sites)
+        cut = self.packing.write_into(
+            words, self._changes(packed, given), share=weight / _steady(whole), sites=sites
+        )
         found[self._words :] = to_fixed(np.concatenate([*wide, [weight], figures, [float(cut)]]), **options)
         return found, cut
 
@@ -194,11 +196,11 @@ class Summed:
             return {}
         return {path: np.ravel(leaf) for path, leaf in Tree({MODEL: given[MODEL]}).leaves().items()}
 
-    def _changes(self, packed: Mapping[str, npt.NDArray[Any]], given: State) -> Iterator[Floats]:
+    def _changes(self, packed: Mapping[str, Leaf], given: State) -> Iterator[Floats]:
         """Yield the numbers to be packed, less the model that was given, in pieces for the processor's cache."""
         bases = self._bases(given)
         for path, leaf in packed.items():
-            numbers = leaf.ravel()
+            numbers = np.ravel(leaf)
             for start in range(0, len(numbers), PIECE):
                 piece = numbers[start : start + PIECE].astype(np.float64)
                 if path in bases:
@@ -208,7 +210,7 @@ class Summed:
 
 def _rounded(base: npt.NDArray[Any]) -> Floats:
     """Round what is taken off before a sum: what differs by 10⁻¹⁶ must not show in what follows."""
-    found = np.multiply(base, 2.0**FRACTION_BITS, dtype=np.float64)
+    found: Floats = np.multiply(base, 2.0**FRACTION_BITS, dtype=np.float64)
     np.rint(found, out=found)
     found *= 2.0**-FRACTION_BITS
     return found

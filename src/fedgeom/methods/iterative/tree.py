@@ -212,7 +212,10 @@ def to_wire(tree: Tree, *, copy: bool = True) -> dict[str, Array | float | int]:
     Without a copy, only a tree that nobody will change.
     """
     leaves = tree.leaves().items()
-    return {path: Array.of(leaf, copy=copy) if isinstance(leaf, np.ndarray) else _number(path, leaf) for path, leaf in leaves}
+    return {
+        path: Array.of(leaf, copy=copy) if isinstance(leaf, np.ndarray) else _number(path, leaf)
+        for path, leaf in leaves
+    }
 
 
 def from_wire(leaves: Mapping[str, Array | float | int], *, copy: bool = True) -> Tree:
