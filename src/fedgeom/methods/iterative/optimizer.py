@@ -18,7 +18,7 @@ BETA = Annotated[float, Between(0, 1, open_high=True)]
 DECAY = Annotated[float, Between(0, 10)]
 
 
-class Steps(Protocol):
+class OptimizerSteps(Protocol):
     """What takes a site's steps: any of torch's optimizers."""
 
     def step(self) -> Any:
@@ -76,7 +76,7 @@ class Optimizer(Choice):
         return float(steps)
 
     @abstractmethod
-    def build(self, parameters: list[torch.nn.Parameter], rate: float) -> Steps:
+    def build(self, parameters: list[torch.nn.Parameter], rate: float) -> OptimizerSteps:
         """Return what takes the steps of these parameters, such as torch's optimizer."""
 
 
