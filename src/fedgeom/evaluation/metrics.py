@@ -140,8 +140,7 @@ def score(found: Tally, seed: int = 0, worth: float | None = None) -> dict[str, 
         bins = found.scores[:, some]
         drawn = [max(round(worth * n), 1) if worth < 1 else n for n in rows.tolist()]
         again = [
-            rng.multinomial(fewer, one / n, size=draws)
-            for fewer, n, one in zip(drawn, rows, bins, strict=True)
+            rng.multinomial(fewer, one / n, size=draws) for fewer, n, one in zip(drawn, rows, bins, strict=True)
         ]
         figures |= _drawn("auc", auc, bins, np.stack(again, axis=1))
     return figures

@@ -14,7 +14,7 @@ quantile's rank is off by less than (sites + ``min_sites``) · ``min_rows``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +34,9 @@ GAP = np.uint32(2**32 - 1)
 """No number's key."""
 ALWAYS = 3
 """So many rounds are always taken: sign, size and three bits more."""
+MEDIAN = (0.5,)
+"""The one quantile where nothing else is said."""
+EVERY = slice(None)
 
 
 def sort_keys(values: npt.ArrayLike) -> npt.NDArray[np.uint32]:
@@ -53,9 +56,9 @@ def rounds(bits: int) -> int:
     return (bits + DIGIT - 1) // DIGIT
 
 
-def bins_length(columns: int) -> int:
-    """Return how many counts a round has: for the two middle numbers of each column."""
-    return columns * 2 * BINS
+def bins_length(columns: int, shares: Sequence[float] = MEDIAN) -> int:
+    """Return how many counts a round has: for each quantile of each column, the two numbers that it lies between."""
+    return columns * 2 * len(shares) * BINS
 
 
 def group_means(numbers: npt.NDArray[Any], least: int) -> tuple[Floats, Ints]:
@@ -106,16 +109,16 @@ class SortedColumns:
         found = [group_means(numbers[np.isfinite(numbers)], least) for numbers in whole]
         return cls([sort_keys(means) for means, _ in found], [np.append(0, sizes.cumsum()) for _, sizes in found])
 
-    def count(self, fit: StepFit, done: int) -> Ints:
-        """Return how many numbers lie in each part of the bins that are divided, (columns·2·16,).
+    def count(self, fit: StepFit, done: int, *, shares: Sequence[float] = MEDIAN, of: slice = EVERY) -> Ints:
+        """Return how many numbers lie in each part of the bins that are divided, (columns·2·shares·16,).
 
-        ``done``: how many rounds were taken.
+        done: how many rounds were taken; of: which of the fitted columns these are.
         """
-        columns = len(self.keys)
+        size = (len(self.keys), 2 * len(shares))
         left = ALL_BITS - DIGIT * (done + 1)
-        found = np.zeros((columns, 2, BINS), np.int64)
-        prefix = fit.get("prefix") if done else np.zeros((columns, 2), np.int64)
-        divided = fit.get("divided") > 0 if done else np.ones((columns, 2), bool)
+        found = np.zeros((*size, BINS), np.int64)
+        prefix = fit.get("prefix")[of] if done else np.zeros(size, np.int64)
+        divided = fit.get("divided")[of] > 0 if done else np.ones(size, bool)
         # The last key below each part's upper end: the upper end itself may be 2³², which is no key.
         last = ((prefix[:, :, None] * BINS + np.arange(-1, BINS) + 1) << left) - 1
         for column, (keys, upto) in enumerate(zip(self.keys, self.upto, strict=True)):
@@ -126,17 +129,35 @@ class SortedColumns:
         return found.ravel()
 
 
-def take_bins(fit: StepFit, total: Ints, done: int, floors: tuple[int, int] = (1, 1)) -> None:
-    """Settle the next bits of the two middle numbers of each column from the counts over all sites.
+def take_bins(
+    fit: StepFit,
+    total: Ints,
+    done: int,
+    floors: tuple[int, int] = (1, 1),
+    shares: Sequence[float] = MEDIAN,
+    *,
+    smooth: bool = False,
+) -> None:
+    """Settle the next bits of the two numbers that each quantile of each column lies between, from all sites' counts.
 
-    ``floors`` are sites and rows, of the strictest policy: they decide which bins are divided further.
+    ``floors`` are sites and rows, of the strictest policy: they decide which bins are divided further. ``smooth``:
+    where numbers come in groups, a quantile is between those half a group below it and above it.
     """
-    counts = total.reshape(-1, 2, BINS)
+    counts = total.reshape(-1, 2 * len(shares), BINS)
     if done == 0:
         n = counts[:, 0].sum(axis=1)
-        none = np.zeros((len(n), 2), np.int64)
-        fit.put(prefix=none, inside=none, digits=none, divided=np.ones((len(n), 2), np.uint8))
-        fit.put(rank=np.column_stack([np.maximum(n - 1, 0) // 2, np.maximum(n, 1) // 2]).astype(np.int64))
+        none = np.zeros(counts.shape[:2], np.int64)
+        fit.put(prefix=none, inside=none, digits=none, divided=np.ones(none.shape, np.uint8))
+        place = np.maximum(n - 1, 0)[:, None] * np.asarray(shares, np.float64)
+        lower = np.floor(place)
+        upper = np.ceil(place)
+        weight = place - lower
+        if smooth and floors[1] > 1:
+            lower = np.maximum(np.floor(place - floors[1] / 2), 0)
+            upper = np.minimum(np.ceil(place + floors[1] / 2), np.maximum(n - 1, 0)[:, None])
+            weight = np.where(upper > lower, (place - lower) / np.maximum(upper - lower, 1), 0.0)
+        fit.put(weight=weight)
+        fit.put(rank=np.stack([lower, upper], axis=2).reshape(none.shape).astype(np.int64))
     rank = fit.get("rank")
     prefix = fit.get("prefix")
     upto = counts.cumsum(axis=2)
@@ -159,10 +180,10 @@ def is_settled(fit: StepFit, bits: int, done: int) -> bool:
     return done >= rounds(bits) or (done > 0 and not fit.get("divided").any())
 
 
-def medians(fit: StepFit, bits: int) -> Floats:
-    """Return the median of each column, (columns,), f8: the mean of the middles of two bins.
+def quantiles(fit: StepFit, bits: int) -> Floats:
+    """Return the quantiles of each column, (columns, shares), f8: between the middles of two bins.
 
-    In a bin that was not divided to the end, it is where the rank is among the bin's numbers.
+    In a bin that was not divided to the end, a number is where its rank is among the bin's numbers.
     """
     left = (ALL_BITS - DIGIT * fit.get("digits")).astype(np.uint64)
     low = fit.get("prefix").astype(np.uint64) << left
@@ -172,8 +193,16 @@ def medians(fit: StepFit, bits: int) -> Floats:
     share = np.clip((fit.get("rank") + 0.5) / np.maximum(fit.get("inside"), 1), 0.0, 1.0)
     within = from_keys((low + (share * width).astype(np.uint64)).astype(np.uint32))
     whole = fit.get("digits") == rounds(bits)
-    fit.drop("prefix", "rank", "inside", "digits", "divided")
-    return np.asarray(np.where(whole, (edges[0] + edges[1]) / 2, within).mean(axis=1))
+    weight = fit.get("weight")
+    fit.drop("prefix", "rank", "inside", "digits", "divided", "weight")
+    values = np.where(whole, (edges[0] + edges[1]) / 2, within).reshape(len(weight), -1, 2)
+    return np.asarray((1 - weight) * values[:, :, 0] + weight * values[:, :, 1])
+
+
+def medians(fit: StepFit, bits: int) -> Floats:
+    """Return the median of each column, (columns,), f8, where nothing else was counted."""
+    found: Floats = quantiles(fit, bits)[:, 0]
+    return found
 
 
 DEEP = 4

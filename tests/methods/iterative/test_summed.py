@@ -122,13 +122,13 @@ def test_sites_that_count_nothing_have_no_say_and_where_all_do_nothing_is_divide
     form = Summed.of(rule, given, ())
     sent = [Tree(model=Tree(w=np.array([3.0, 4.0]))), Tree(model=Tree(w=np.array([9.0, 9.0])))]
     one = combined(rule, form, sent, np.array([1.0, 0.0]), given, 2.0)
-    np.testing.assert_allclose(one.flat, [3.0, 4.0], atol=1e-5)
+    np.testing.assert_allclose(one.mean.flat(), [3.0, 4.0], atol=1e-5)
     assert one.weight == pytest.approx(1.0)
     none = combined(rule, form, sent, np.zeros(2), given, 2.0)
     assert none.weight == 0.0
-    assert np.isfinite(none.flat).all()
+    assert np.isfinite(none.mean.flat()).all()
     if rule.combine_rule.sums_only:
         blank, _ = form.write(sent[0], given, 0.0, 2.0, np.zeros(0), sites=2)
         read = form.read(blank + blank, given, 2.0)
         assert read.weight == 0.0
-        assert np.isfinite(read.flat).all()
+        assert np.isfinite(read.mean.flat()).all()

@@ -174,7 +174,7 @@ class Tree(dict[str, Any]):
 def converted(values: npt.NDArray[Any], leaf: Leaf) -> Leaf:
     """Return numbers as a leaf of the dtype of another one; whole numbers are rounded."""
     dtype = np.asarray(leaf).dtype
-    rounded = np.rint(values) if dtype.kind in "iu" and values.dtype.kind == "f" else values
+    rounded = np.asarray(np.rint(values)) if dtype.kind in "iu" and values.dtype.kind == "f" else values
     array = rounded.astype(dtype, copy=False)
     return array if isinstance(leaf, np.ndarray) else array.item()
 
