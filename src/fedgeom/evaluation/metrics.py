@@ -135,7 +135,7 @@ def score(found: Tally, seed: int = 0, worth: float | None = None) -> dict[str, 
     figures |= _drawn("macro_f1", macro_f1, found.confusion, cells)
     if found.scores is not None and found.scores.sum(axis=1).all():
         rows = found.scores.sum(axis=1)
-        some = found.scores.any(axis=0)  # what is drawn anew falls into bins that have rows
+        some = np.asarray(found.scores.any(axis=0))  # what is drawn anew falls into bins that have rows
         some[-1] = True  # the last bin gets what is left over: with it, the same is drawn as from all bins
         bins = found.scores[:, some]
         drawn = [max(round(worth * n), 1) if worth < 1 else n for n in rows.tolist()]
