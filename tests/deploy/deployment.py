@@ -23,12 +23,10 @@ import numpy as np
 import fedgeom
 from fedgeom.data.sites import SiteData
 from fedgeom.deploy import submit
-from fedgeom.deploy.config import EngineName
 from fedgeom.deploy.coordinator_folder import CoordinatorFolder
 from fedgeom.deploy.jobs import Job
 from fedgeom.deploy.nats_site import read_link
 from fedgeom.deploy.site_folder import SiteFolder
-from fedgeom.engines.flower import commands
 from fedgeom.engines.processes import free_port
 from fedgeom.geometry.hyperbolic.sampling import labelled_disc
 from tests.deploy.making import ask_stewards, loosen
@@ -150,16 +148,14 @@ class Federation:
         *,
         proxied: Collection[str] = (),
         environment: Mapping[str, str] | None = None,
-        engine: EngineName = "flower",
     ):
         """Make all folders; the ``proxied`` sites reach the coordinator through a line that can be cut."""
-        self.engine: EngineName = engine
         self.root, self.data = root, {site.name: site for site in data}
         self._environment = dict(environment or {})
         self.port = free_port()
         self.lines = {name: Proxy(self.port) for name in proxied}
         self.coordinator = CoordinatorFolder.create(
-            root / "coordinator", names=["localhost"], host="127.0.0.1", port=self.port, engine=engine
+            root / "coordinator", names=["localhost"], host="127.0.0.1", port=self.port
         )
         self.sites: dict[str, SiteFolder] = {}
         for site in data:
@@ -167,12 +163,11 @@ class Federation:
             self.admit(self.make_site(site, None if line is None else line.port))
         self.share_roster()
         self.running: dict[str, subprocess.Popen[bytes]] = {}
-        self._began: dict[str, int] = {}
 
     def make_site(self, site: SiteData, port: int | None = None) -> SiteFolder:
         """Make a site's folder with its data."""
         address = f"127.0.0.1:{port or self.port}"
-        folder = SiteFolder.create(self.root / site.name, site.name, address, engine=self.engine)
+        folder = SiteFolder.create(self.root / site.name, site.name, address)
         np.savez(folder.path / "data.npz", X=site.X, y=site.y)
         text = folder.config_file.read_text(encoding="utf-8")
         text = text.replace('file = "data.csv"', 'file = "data.npz"').replace('label = "label"', 'label = "y"')
@@ -230,15 +225,12 @@ class Federation:
     def start_site(self, name: str, environment: Mapping[str, str] | None = None) -> None:
         """Start a site as a service manager would."""
         command = [sys.executable, "-m", "fedgeom.deploy.site", str(self.sites[name].path)]
-        self._began[name] = len(self.log(name))
         self._start(name, command, environment or {})
 
     def connected(self, name: str) -> bool:
         """Say whether the coordinator has let a site in since it was last started."""
-        if self.engine == "nats":
-            report = read_link(self.sites[name])
-            return report is not None and report.since > 0
-        return commands.ACTIVATED in self.log(name)[self._began.get(name, 0) :]
+        report = read_link(self.sites[name])
+        return report is not None and report.since > 0
 
     def _start(self, name: str, command: list[str], environment: Mapping[str, str]) -> None:
         out = self.root / f"{name}.out"
@@ -255,12 +247,12 @@ class Federation:
         return (self.root / f"{name}.out").read_text(encoding="utf-8", errors="replace")
 
     def log(self, name: str) -> str:
-        """Return what Flower wrote for a site or the coordinator."""
+        """Return what the programs of a site or the coordinator wrote."""
         file = self.root / name / ("coordinator.log" if name == "coordinator" else "site.log")
         return file.read_text(encoding="utf-8", errors="replace") if file.exists() else ""
 
     def kill(self, name: str) -> None:
-        """Kill a site, or the coordinator with its SuperLink: every process of it at once, without warning."""
+        """Kill a site, or the coordinator with its server: every process of it at once, without warning."""
         self.running[name].kill()
         for group in {process.group for process in self._parts_of(name)}:
             os.killpg(group, signal.SIGKILL)
@@ -268,23 +260,17 @@ class Federation:
 
     def _parts_of(self, name: str) -> list[Process]:
         """Return the processes that a site or the coordinator has started."""
-        if self.engine == "flower":
-            return self.find(f"/{name}/flower/guards/")
         return [process for process in self.find(f"{self.root}/{name}") if " -m fedgeom." in process.command]
 
     def answering(self, name: str) -> list[int]:
         """Return the processes that answer a question for a site just now: forks of the one that stays."""
-        word = f"/{name}/flower/guards/flwr-clientapp" if self.engine == "flower" else f"answer {self.root}/{name}"
-        found = self.find(word)
+        found = self.find(f"answer {self.root}/{name}")
         staying = {process.pid for process in found}
         return [process.pid for process in found if process.parent in staying]
 
     def kill_conductor(self, job: Job) -> bool:
-        """Kill the process that holds a run's conversation, not the SuperLink; say whether it was there."""
-        by_flower = self.engine == "flower"
-        conductors = self.find(
-            "/coordinator/flower/guards/flwr-serverapp" if by_flower else f"coordinator {job.name}"
-        )
+        """Kill the process that holds a run's conversation, not the server; say whether it was there."""
+        conductors = self.find(f"coordinator {job.name}")
         found = [process for process in conductors if has_open(process, job.run_folder / "lock")]
         for process in found:
             os.kill(process.pid, signal.SIGKILL)
