@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fedgeom.deploy.conductor import Reach, Watch, conduct, gather
 from fedgeom.deploy.coordinator_folder import CoordinatorFolder
@@ -19,12 +19,8 @@ from fedgeom.engines.flower.apps import make_client_app, make_server_app
 from fedgeom.engines.flower.engine import FlowerEngine, FlowerGrid, Introductions, sign_introduction
 from fedgeom.errors import InputError
 
-if TYPE_CHECKING:
-    from flwr.clientapp import ClientApp
-    from flwr.serverapp import ServerApp
 
-
-def client_app() -> ClientApp:
+def client_app() -> Any:
     """Return the ClientApp, which answers for the site in the folder that the node's own settings name."""
 
     def answer(place: str, request: bytes) -> bytes:
@@ -43,7 +39,7 @@ def client_app() -> ClientApp:
     return make_client_app(answer, introduce)
 
 
-def server_app() -> ServerApp:
+def server_app() -> Any:
     """Return the ServerApp, which conducts a job of a coordinator's folder as the run's settings say."""
     return make_server_app(conduct_by_flower)
 

@@ -1,4 +1,4 @@
-"""`examples/flower-app` by `flwr run`, on Flower's own programs as they are: the embedded engine's model, to the byte."""
+"""`examples/flower-app` by `flwr run`, on Flower's own programs as they are: the embedded engine's model."""
 
 from __future__ import annotations
 
