@@ -87,6 +87,16 @@ def has_open(process: Process, file: Path) -> bool:
         return False
 
 
+class Line:
+    """One connection through a proxy."""
+
+    def __init__(self, near: socket.socket, far: socket.socket):
+        self.near = near
+        self.far = far
+        self.deaf = False
+        """Whether its near end stays open though nobody hears it any more."""
+
+
 class Proxy:
     """Forwards TCP connections on loopback to a port, and holds everything back while it is cut."""
 
@@ -94,6 +104,7 @@ class Proxy:
         self._target = target
         self._flows = threading.Event()
         self._flows.set()
+        self._lines: list[Line] = []
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._listener.getsockname()[1])
         threading.Thread(target=self._accept, daemon=True).start()
@@ -106,10 +117,20 @@ class Proxy:
         """Let everything through again, what was held back first."""
         self._flows.set()
 
+    def halve(self) -> None:
+        """Close the far ends of all connections; whoever called in is not told, as when a router forgot them."""
+        for line in self._lines:
+            line.deaf = True
+            with contextlib.suppress(OSError):
+                line.far.shutdown(socket.SHUT_RDWR)
+            line.far.close()
+
     def close(self) -> None:
         """Take no more connections."""
         self._listener.close()
         self._flows.set()
+        for line in self._lines:
+            line.near.close()
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
@@ -124,14 +145,19 @@ class Proxy:
         except OSError:
             near.close()
             return
-        threading.Thread(target=self._copy, args=(near, far), daemon=True).start()
-        self._copy(far, near)
+        line = Line(near, far)
+        self._lines.append(line)
+        threading.Thread(target=self._copy, args=(near, far, line), daemon=True).start()
+        self._copy(far, near, line)
 
-    def _copy(self, source: socket.socket, sink: socket.socket) -> None:
+    def _copy(self, source: socket.socket, sink: socket.socket, line: Line) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(65536):
                 self._flows.wait()
-                sink.sendall(data)
+                if not line.deaf:
+                    sink.sendall(data)
+        if line.deaf:
+            return
         for end in (source, sink):
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
@@ -267,6 +293,10 @@ class Federation:
         found = self.find(f"answer {self.root}/{name}")
         staying = {process.pid for process in found}
         return [process.pid for process in found if process.parent in staying]
+
+    def servers(self) -> list[int]:
+        """Return the server's program: not the one that looks after it."""
+        return [process.pid for process in self.find("nats.conf") if " -m fedgeom." not in process.command]
 
     def kill_conductor(self, job: Job) -> bool:
         """Kill the process that holds a run's conversation, not the server; say whether it was there."""
