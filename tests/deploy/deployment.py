@@ -25,7 +25,7 @@ from fedgeom.data.sites import SiteData
 from fedgeom.deploy import submit
 from fedgeom.deploy.coordinator_folder import CoordinatorFolder
 from fedgeom.deploy.jobs import Job
-from fedgeom.deploy.nats_site import read_link
+from fedgeom.deploy.nats_site import LINK, read_link
 from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.engines.processes import free_port
 from fedgeom.geometry.hyperbolic.sampling import labelled_disc
@@ -250,6 +250,7 @@ class Federation:
 
     def start_site(self, name: str, environment: Mapping[str, str] | None = None) -> None:
         """Start a site as a service manager would."""
+        (self.sites[name].path / LINK).unlink(missing_ok=True)  # it may have been killed
         command = [sys.executable, "-m", "fedgeom.deploy.site", str(self.sites[name].path)]
         self._start(name, command, environment or {})
 
