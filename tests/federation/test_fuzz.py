@@ -349,6 +349,7 @@ OVER = (
     "xclp.begin", "xclp.relay", "xclp.cell-counts", "xclp.cell-sums", "train.masked", "shrunk.terms", "ridge.patches",
     "ridge.patch-counts", "ridge.clusters", "ridge.cells", "prepare.cells", "prepare.floors", "prepare.bins",
     "prepare.ranks", "prepare.moments", "prepare.products", "prepare.directions",
+    "prepare.cell-sizes", "prepare.cell-sums",
 )  # fmt: skip
 """Questions that a site may refuse once the run has gone on."""
 

@@ -17,6 +17,7 @@ METHODS = {
     "hyperfed",
     "iterative",
     "moments",
+    "poincare_map",
     "ptopofl",
     "ridge",
     "shrunk",

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from fedgeom.arrays import Floats, Ints
 from fedgeom.errors import InputError
 from fedgeom.federation.model import Model
+from fedgeom.geometry.hyperbolic.landmark_map import place
 from fedgeom.geometry.hyperbolic.poincare import check_points, lorentz_centroid, mobius_add, pairwise_distance
 from fedgeom.preparation.landmark_map import LandmarkMap
 
@@ -24,7 +25,7 @@ class Landmarks:
     """What a fitted preparation knows of the landmarks."""
 
     points: Floats
-    """(A, d), f8: in the ball, before a root is moved to the origin."""
+    """(A, d), f8: where a row is that is equal to the mean, before a root is moved to the origin."""
     sizes: Ints
     """(A,): how many rows each is the mean of."""
 
@@ -34,8 +35,9 @@ def landmarks_of(preparation: Any) -> Landmarks:
     if preparation is None or not isinstance(preparation.steps[-1], LandmarkMap):
         raise InputError("the rows are on no map; a map is the last step of preparation")
     step, fit = preparation.steps[-1], preparation.fits[-1]
-    points = np.asarray(fit.get("points"), np.float64) / np.sqrt(step.curvature)
-    return Landmarks(points, np.rint(fit.get("sizes")).astype(np.int64))
+    means = fit.get("landmarks")
+    points = place(means, means, fit.get("points"), step.n_nearest) / np.sqrt(step.curvature)
+    return Landmarks(points, fit.get("sizes").astype(np.int64))
 
 
 @dataclass(frozen=True, repr=False)
