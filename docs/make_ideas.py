@@ -340,7 +340,7 @@ def maps() -> list[tuple[str, str, Panel]]:
     cuts += line(150, 15, 150, 205, "thin ink") + line(75, 15, 75, 205, "thin ink")
     own = "".join(dots(points, kind) for kind, points in arms.items()) + cuts
     means = "".join(words(110, 66 + 34 * at, text) for at, text in enumerate(("Σ rows", "Σ x", "of each cell", "n ≥ floor")))
-    disc = {kind: 110 + 1.25 * (points - 110) for kind, points in arms.items()}
+    disc = {kind: 110 + 1.1 * (points - 110) for kind, points in arms.items()}
     shown = "".join(dots(points[::2], kind) for kind, points in disc.items())
     marks = "".join(
         f'<path class="ink" d="M{x - 4:.0f} {y:.0f}h8m-4 -4v8"/>' for x, y in np.vstack([*disc.values()])[::5].tolist()
@@ -348,7 +348,7 @@ def maps() -> list[tuple[str, str, Panel]]:
     return [
         ("at each site", "cells of rows, cut at joint means", own),
         ("what travels, summed in secret", "sizes and sums of cells, never small", means),
-        ("everybody gets", "landmarks in the disc; own rows go between", DISC + shown + marks),
+        ("everybody gets", "landmarks in the disc, rows between", DISC + shown + marks),
     ]
 
 
