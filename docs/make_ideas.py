@@ -339,11 +339,14 @@ def maps() -> list[tuple[str, str, Panel]]:
     cuts = line(108, 15, 108, 205, "thin ink") + line(15, 105, 108, 105, "thin ink")
     cuts += line(150, 15, 150, 205, "thin ink") + line(75, 15, 75, 205, "thin ink")
     own = "".join(dots(points, kind) for kind, points in arms.items()) + cuts
-    means = "".join(words(110, 66 + 34 * at, text) for at, text in enumerate(("Σ rows", "Σ x", "of each cell", "n ≥ floor")))
+    means = "".join(
+        words(110, 66 + 34 * at, text) for at, text in enumerate(("Σ rows", "Σ x", "of each cell", "n ≥ floor"))
+    )
     disc = {kind: 110 + 1.1 * (points - 110) for kind, points in arms.items()}
     shown = "".join(dots(points[::2], kind) for kind, points in disc.items())
     marks = "".join(
-        f'<path class="ink" d="M{x - 4:.0f} {y:.0f}h8m-4 -4v8"/>' for x, y in np.vstack([*disc.values()])[::5].tolist()
+        f'<path class="ink" d="M{x - 4:.0f} {y:.0f}h8m-4 -4v8"/>'
+        for x, y in np.vstack([*disc.values()])[::5].tolist()
     )
     return [
         ("at each site", "cells of rows, cut at joint means", own),
@@ -353,7 +356,8 @@ def maps() -> list[tuple[str, str, Panel]]:
 
 
 DRAWN: dict[str, Callable[[], list[tuple[str, str, Panel]]]] = {
-    one.__name__: one for one in (hulls, ellipses, moments, ridge, xclp, semi, training, shrunk, ptopofl, hyperfed, maps)
+    one.__name__: one
+    for one in (hulls, ellipses, moments, ridge, xclp, semi, training, shrunk, ptopofl, hyperfed, maps)
 }
 
 

@@ -30,13 +30,14 @@ class Cells:
     site: Ints
     steps: tuple[Step, ...]
     published: Floats | None = None
-    root: str = ""
 
     def sites(self, rows: Ints | None = None) -> list[fedgeom.SiteData]:
         """Return the sites with their rows, or with some of them."""
         some = np.arange(len(self.y)) if rows is None else rows
         return [
-            fedgeom.SiteData(f"site {at}", self.X[some[self.site[some] == at]], self.y[some[self.site[some] == at]])
+            fedgeom.SiteData(
+                f"site {at}", self.X[some[self.site[some] == at]], self.y[some[self.site[some] == at]]
+            )
             for at in np.unique(self.site[some])
         ]
 
@@ -54,7 +55,9 @@ def olsson() -> Cells:
     """Mouse blood formation, 382 cells of 9 types; no sites of its own."""
     z = load_data("olsson.npz")
     names = z["class_names"][z["y"]].astype(str)
-    return Cells("Olsson, 9 types", z["X"].astype(float), names, _dealt(len(names)), (PCA(50),), z["poincare"], "HSPC-1")
+    return Cells(
+        "Olsson, 9 types", z["X"].astype(float), names, _dealt(len(names)), (PCA(50),), z["poincare"], "HSPC-1"
+    )
 
 
 def paul() -> Cells:
@@ -85,7 +88,13 @@ def tcells() -> Cells:
     rng = np.random.default_rng(0)
     some = np.concatenate([rng.choice(np.flatnonzero(z["site"] == at), 2000, replace=False) for at in range(5)])
     names = z["class_names"][z["y"][some]].astype(str)
-    return Cells("T cells, 10 types, 5 hospitals", z["X"][some].astype(float), names, z["site"][some].astype(int), (Scale(),))
+    return Cells(
+        "T cells, 10 types, 5 hospitals",
+        z["X"][some].astype(float),
+        names,
+        z["site"][some].astype(int),
+        (Scale(),),
+    )
 
 
 def pbmc() -> Cells:

@@ -26,9 +26,9 @@ import numpy as np
 from sklearn.neighbors import KNeighborsClassifier
 
 import fedgeom
+from fedgeom.errors import FedgeomError
 from fedgeom.geometry.hyperbolic.landmark_map import MapSettings, embed_landmarks
 from fedgeom.geometry.hyperbolic.poincare import pairwise_distance
-from fedgeom.errors import FedgeomError
 from fedgeom.preparation import LandmarkMap, fit_plain
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -81,8 +81,11 @@ def quality(high: Floats, low: Floats) -> tuple[float, float]:
 
 def joint(cells: Cells, X: Floats, rows: Ints, floors: tuple[int, int], **settings: Any) -> tuple[Floats, int]:
     """Return the rows' places on a joint map, and how many landmarks it has."""
-    made = dict(n_columns=20 if X.shape[1] > 20 else None) | settings
-    sites = [fedgeom.SiteData(str(at), X[rows[cells.site[rows] == at]], cells.y[rows[cells.site[rows] == at]]) for at in np.unique(cells.site[rows])]
+    made = {"n_columns": 20 if X.shape[1] > 20 else None} | settings
+    sites = [
+        fedgeom.SiteData(str(at), X[rows[cells.site[rows] == at]], cells.y[rows[cells.site[rows] == at]])
+        for at in np.unique(cells.site[rows])
+    ]
     fitted = fit_plain((LandmarkMap(**made),), sites, floors=floors)
     return fitted.rows(X[rows]), len(fitted.fits[0].get("sizes"))
 
@@ -125,7 +128,11 @@ def scores(name: str, seed: int) -> dict[str, dict[str, float]]:
     for way, distances, some, more in maps(name, seed):
         ranked = np.sort(np.random.default_rng([seed, 4]).permutation(len(some))[:RANKED])
         local, whole = quality(flat(X[rows[some[ranked]]]), distances[np.ix_(ranked, ranked)])
-        found[way] = {"accuracy": accuracy(distances, cells.y[rows[some]], seed), "local": local, "global": whole} | more
+        found[way] = {
+            "accuracy": accuracy(distances, cells.y[rows[some]], seed),
+            "local": local,
+            "global": whole,
+        } | more
         print(name, seed, way, {key: round(value, 1) for key, value in found[way].items()}, flush=True)
     return found
 

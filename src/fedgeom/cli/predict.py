@@ -121,7 +121,7 @@ def predict(
     label: Label = None,
     index: Index = None,
     probabilities: Probabilities = False,
-    map: OnMap = False,
+    on_map: OnMap = False,
     unknown: Unknown = None,
     known: KnownRows = None,
     out: Out = None,
@@ -157,7 +157,7 @@ def predict(
     names = row_names(file, table, index)
     raw = chosen
     chosen, table = _prepared(chosen, table, file)
-    places = _places(raw, chosen, table.X) if map else None
+    places = _places(raw, chosen, table.X) if on_map else None
     found = np.asarray(chosen.predict(table.X))
     chances = chosen.predict_proba(table.X) if hasattr(chosen, "predict_proba") else None
     if probabilities and chances is None:

@@ -27,7 +27,17 @@ from fedgeom.federation.settings import Choice
 from fedgeom.privacy.mechanism import SumNoise
 
 SumKind = Literal[
-    "cells", "floors", "bins", "moments", "products", "directions", "ranks", "cell-sizes", "cell-sums"
+    "cells",
+    "floors",
+    "bins",
+    "moments",
+    "products",
+    "directions",
+    "ranks",
+    "class-bins",
+    "summaries",
+    "cell-sizes",
+    "cell-sums",
 ]
 """What is added up, as the ledger tells it (`fedgeom.protocols.preparation`)."""
 Block = Any
@@ -331,6 +341,7 @@ OURS = {
     "pca": "fedgeom.preparation.pca:PCA",
     "scale": "fedgeom.preparation.scale:Scale",
     "select-variable": "fedgeom.preparation.select_variable:SelectVariable",
+    "summaries": "fedgeom.preparation.summaries:ColumnSummaries",
     "to-disc": "fedgeom.preparation.to_disc:ToDisc",
 }
 """The steps that come with fedgeom, which are loaded when they are used."""

@@ -68,9 +68,9 @@ class LandmarkMap(Step):
     n_columns: Annotated[int, Between(1, 4096)] | None = None
     """Of how many of the first columns landmarks are means; None: of all. Where policies have floors, of one for 200
     rows at most, five at least: the fewer, the smaller cells may be. For columns in order, as of ``pca``."""
-    n_neighbors: Annotated[int, Between(1, 100)] = 5
+    n_neighbors: Annotated[int, Between(1, 100)] = 8
     """How many nearest landmarks each is tied to in their graph."""
-    gamma: Annotated[float, POSITIVE] = 2.0
+    gamma: Annotated[float, POSITIVE] = 4.0
     """γ: how far random walks on the graph go."""
     sigma: Annotated[float, POSITIVE] = 1.0
     """σ: the unit of distances on the map."""
@@ -271,7 +271,9 @@ class LandmarkMap(Step):
 
 
 @memoize(2)  # the same for all sites of a process
-def _embedded(landmarks: bytes, shape: tuple[int, int], sizes: tuple[int, ...], how: MapSettings) -> tuple[Floats, float]:
+def _embedded(
+    landmarks: bytes, shape: tuple[int, int], sizes: tuple[int, ...], how: MapSettings
+) -> tuple[Floats, float]:
     return embed_landmarks(np.frombuffer(landmarks).reshape(shape), sizes, how)
 
 
@@ -342,4 +344,3 @@ def _large_enough(fit: StepFit, rows: Ints, beyond: Ints, floors: tuple[int, int
             into[first + np.array(group)] = len(sizes)
             sizes.append(n)
     return into, np.array(sizes, np.int64)
-

@@ -27,7 +27,11 @@ WORDS = {
     "prepare.cell-sizes": "masked numbers of rows in parts of cells",
     "prepare.cell-sums": "masked sums of rows in cells, whose means are landmarks",
     "poincare-map.classes": "masked numbers of rows of each class near each landmark",
+    "prepare.class-bins": "masked numbers of values in bins, for quantiles of each class",
+    "prepare.summaries": "masked sums of columns, squares and gaps of each class",
     "prepare.rows": "show every site the last sum; it prepares its rows",
+    "describe.gaps": "each site's gaps, column by column",
+    "describe.take": "the sites make the description from the sums that they checked",
     "hulls.scales": "masked means and deviations of the columns, for a joint scale",
     "hulls.scatter": "masked scatter, for a joint map",
     "hulls.extent": "masked sizes",
@@ -107,6 +111,7 @@ STAGES = {
     "evaluation": "Testing the model",
 }
 """What a question is for, by the first part of its kind; all others are the learning itself."""
+LEARNING = "Learning"
 
 SUMS = ("sum.confirm", "sum.witness", "sum.unmask")
 """The questions that belong to the sum before them."""
@@ -127,4 +132,4 @@ def stage_of(kind: str) -> str:
     >>> stage_of("prepare.bins"), stage_of("hulls.encode")
     ('Preparing the rows', 'Learning')
     """
-    return STAGES.get(kind.partition(".")[0], "Learning")
+    return STAGES.get(kind.partition(".")[0], LEARNING)

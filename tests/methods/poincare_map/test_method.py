@@ -62,7 +62,8 @@ def test_rows_of_a_run_are_where_the_twin_puts_them_and_the_root_is_at_the_origi
     run = fedgeom.run(fedgeom.PoincareMap(n_landmarks=24, root="stem"), sites)
     model = run.model
     points = model.transform(sites[0].X)
-    assert points.shape == (60, 2) and (np.linalg.norm(points, axis=1) < 1).all()
+    assert points.shape == (60, 2)
+    assert (np.linalg.norm(points, axis=1) < 1).all()
     plain = fedgeom.run(MAP, sites).model
     flat = pairwise_distance(plain.transform(sites[0].X), plain.transform(sites[0].X))
     np.testing.assert_allclose(pairwise_distance(points, points), flat, atol=1e-6)  # an isometry

@@ -1,4 +1,4 @@
-"""A joint Poincaré map from all rows in one place, on the hyperboloid, with loops: a twin of the step and the method."""
+"""A joint Poincaré map from all rows in one place, on the hyperboloid, with loops: a twin of the step."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ def cells(X, most, least):
         if count >= most:
             break
         means = np.array([X[labels == cell].mean(axis=0) for cell in range(count)])
-        within = np.round(((X - means[labels]) ** 2).mean(axis=0) / ((X - means[labels]) ** 2).mean(axis=0).max(), 6)
+        within = np.round(
+            ((X - means[labels]) ** 2).mean(axis=0) / ((X - means[labels]) ** 2).mean(axis=0).max(), 6
+        )
         order = sorted(range(X.shape[1]), key=lambda column: -within[column])
         order = [column for column in order if within[column] > 0]
         sizes = np.bincount(labels)
@@ -34,7 +36,9 @@ def cells(X, most, least):
         for cell in range(count):
             rows = np.flatnonzero(labels == cell)
             corners = [bits[::-1] for bits in itertools.product([0, 1], repeat=len(cuts[cell]))]
-            sides = (X[rows][:, cuts[cell]] > means[cell][cuts[cell]] + 1e-6 * X.std(axis=0)[cuts[cell]]).astype(int)
+            sides = (X[rows][:, cuts[cell]] > means[cell][cuts[cell]] + 1e-6 * X.std(axis=0)[cuts[cell]]).astype(
+                int
+            )
             groups = [[corner] for corner in corners]
             held = [rows[[tuple(side) == corner for side in sides.tolist()]] for corner in corners]
             while len(groups) > 1 and min(map(len, held)) < least:
@@ -81,7 +85,7 @@ def minkowski(a, b):
     return -a[..., 0] * b[..., 0] + (a[..., 1:] * b[..., 1:]).sum(axis=-1)
 
 
-def embedded(landmarks, sizes, dim=2, k=5, gamma=2.0, sigma=1.0, steps=600):
+def embedded(landmarks, sizes, dim=2, k=8, gamma=4.0, sigma=1.0, steps=600):
     """Return the landmarks' points of the ball, by gradient descent on the hyperboloid."""
     P, ways = walk(landmarks, k, gamma)
     n = len(P)

@@ -41,9 +41,9 @@ class MapSettings:
 
     n_components: int = 2
     """The dimension of the ball."""
-    n_neighbors: int = 5
+    n_neighbors: int = 8
     """How many nearest landmarks each is tied to."""
-    gamma: float = 2.0
+    gamma: float = 4.0
     """γ: how far random walks go."""
     sigma: float = 1.0
     """σ: the unit of distances on the map."""

@@ -36,9 +36,9 @@ class PoincareMapSettings(Settings):
     n_columns: Annotated[int, Between(1, 4096)] | Literal["auto"] | None = "auto"
     """Of how many of the first prepared columns landmarks are means; None: of all. "auto": of the first 20 principal
     components, where the last step is ``pca``, and of all columns elsewhere."""
-    n_neighbors: Annotated[int, Between(1, 100)] = 5
+    n_neighbors: Annotated[int, Between(1, 100)] = 8
     """How many nearest landmarks each is tied to in their graph."""
-    gamma: Annotated[float, POSITIVE] = 2.0
+    gamma: Annotated[float, POSITIVE] = 4.0
     """γ: how far random walks on the graph go."""
     sigma: Annotated[float, POSITIVE] = 1.0
     """σ: the unit of distances on the map."""
