@@ -75,9 +75,9 @@ def invite(
 ) -> Joined:
     """Bring the sites together for ``rounds`` secure sums; those that fail to answer stay outside.
 
-    ``prepares``: rows are prepared, and the sites agree on columns later. ``draw``: the order of the sites is drawn also where there are few, since groups follow from it. ``smallest_sum``
-    says over how few of so many sites a sum may go, ``sum_sites`` which of the cohort may be in which sum, by the seed;
-    None: they go over all.
+    ``prepares``: rows are prepared, and sites agree on columns later. ``draw``: the order of the sites is drawn also
+    where there are few, since groups follow from it. ``smallest_sum`` says over how few of so many sites a sum may go,
+    ``sum_sites`` which of the cohort may be in which sum, by the seed; None: they go over all.
     """
     hello = Hello(rounds=rounds, seed=sites.seed, terms=dict(terms), participants=sites.participants)
     shown = sites.ask(hello, expect=PublicKeys)
