@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import fedgeom
+from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.engines.workers import TOLD, Workers
 from fedgeom.errors import ContractError, InputError
 from fedgeom.federation.coordinator import Lost
@@ -91,7 +92,7 @@ def test_a_wrong_number_of_workers_is_refused() -> None:
     with pytest.raises(InputError, match="n_jobs=0 given; wanted 1"):
         fedgeom.run("moments", tables(), n_jobs=0)
     with pytest.raises(InputError, match="only the engine 'embedded' has workers"):
-        fedgeom.run("moments", tables(), n_jobs=2, engine="flower-loopback")
+        fedgeom.run("moments", tables(), n_jobs=2, engine=type("Other", (EmbeddedEngine,), {}))
 
 
 @pytest.mark.parametrize("told", [False, True])

@@ -239,7 +239,6 @@ logger = logging.getLogger(__name__)
 ENGINES = Registry("engine", "fedgeom.engines")
 """The engines that can simulate sites; other packages offer classes with the interface of `EmbeddedEngine`."""
 ENGINES.add("embedded", EmbeddedEngine)
-ENGINES.offer("flower-loopback", "fedgeom.engines.flower.loopback:FlowerLoopbackEngine", needs="flwr")
 
 
 def run(
@@ -274,7 +273,7 @@ def run(
     seed: a whole number; 0 if not given
         Draws everything that learning leaves to chance.
     engine: text; "embedded" if not given
-        What carries the questions; "flower-loopback" encodes them as a deployment does.
+        What carries the questions: "embedded", or an engine that another package offers.
     holdout: a share, a `Holdout` or None; None if not given
         The share of its rows that each site keeps aside, class by class. The model is tested there:
         ``run.evaluation`` has the figures, beside simple baselines.

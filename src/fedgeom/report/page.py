@@ -54,8 +54,8 @@ def read_any(folder: str | Path, *, rows: bool = True) -> RunFiles:
     return read_run(folder, rows=rows)
 
 
-def page_of(run: RunFiles) -> str:
-    """Return the page of a run."""
+def page_of(run: RunFiles, back: tuple[str, str] | None = None) -> str:
+    """Return the page of a run; ``back`` is the address and the name of the page that it is opened from."""
     sections = [
         warnings(run),
         outcomes(run.evaluation, run.verdict) if run.predicts else "",
@@ -71,7 +71,8 @@ def page_of(run: RunFiles) -> str:
     ]
     body = heading(run) + _contents(sections) + "".join(sections)
     named = run.class_names()
-    return markup.document(f"{run.method}: {run.path.resolve().name}", body, n_classes=max(named, default=-1) + 1)
+    title = f"{run.method}: {run.path.resolve().name}"
+    return markup.document(title, body, n_classes=max(named, default=-1) + 1, back=back)
 
 
 def _contents(sections: list[str]) -> str:

@@ -108,6 +108,7 @@ STAGES = {
     "evaluation": "Testing the model",
 }
 """What a question is for, by the first part of its kind; all others are the learning itself."""
+LEARNING = "Learning"
 
 SUMS = ("sum.confirm", "sum.witness", "sum.unmask")
 """The questions that belong to the sum before them."""
@@ -128,4 +129,4 @@ def stage_of(kind: str) -> str:
     >>> stage_of("prepare.bins"), stage_of("hulls.encode")
     ('Preparing the rows', 'Learning')
     """
-    return STAGES.get(kind.partition(".")[0], "Learning")
+    return STAGES.get(kind.partition(".")[0], LEARNING)

@@ -73,7 +73,7 @@ def test_relatives_of_fedavg_equal_the_same_in_one_loop(method: Any) -> None:
 def test_it_keeps_what_every_method_promises(options: Any) -> None:
     method = fedgeom.FedAvg(n_rounds=1, epochs=1, aggregation=TWIN, **options)
     if options:
-        found = fedgeom.run(method, SITES, seed=2, engine="flower-loopback" if "bits" in options else "embedded")
+        found = fedgeom.run(method, SITES, seed=2)
         assert not found.lost
         if "validation_fraction" not in options:
             assert found.model.to_bytes() == simulate(method, SITES, 2).model.to_bytes()
