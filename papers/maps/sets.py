@@ -55,9 +55,8 @@ def olsson() -> Cells:
     """Mouse blood formation, 382 cells of 9 types; no sites of its own."""
     z = load_data("olsson.npz")
     names = z["class_names"][z["y"]].astype(str)
-    return Cells(
-        "Olsson, 9 types", z["X"].astype(float), names, _dealt(len(names)), (PCA(50),), z["poincare"], "HSPC-1"
-    )
+    X = z["X"].astype(float)
+    return Cells("Olsson, 9 types", X, names, _dealt(len(names)), (PCA(50),), z["poincare"])
 
 
 def paul() -> Cells:
