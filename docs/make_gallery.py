@@ -75,6 +75,8 @@ def settings_for(method: str) -> dict[str, Any]:
     """Return what a method has to be told here: few rounds, with figures, and a map to the disc."""
     known = {one.name for one in dataclasses.fields(method_class(method))}
     found: dict[str, Any] = {"embedding": "discriminant"} if method == "hulls" else {}
+    if method == "poincare-map":
+        found["prepare"] = "table"
     if method == "moments":
         found["space"] = "euclidean"
     if "n_rounds" in known and method != "shrunk":
@@ -159,7 +161,7 @@ class Folders:
     def deliver(self, requests: Mapping[str, bytes]) -> Iterator[tuple[str, bytes]]:
         """Ask."""
         for name, request in requests.items():
-            yield name, answer(self.folders[name], request, None)[0]
+            yield name, answer(self.folders[name], request)
 
 
 def make_federation(root: Path) -> tuple[Path, Path]:

@@ -533,18 +533,19 @@ def slope(mean: Floats, family: str) -> Floats:
 
 def between_length(count: int) -> int:
     """Return how many numbers `between_sites` has."""
-    return count * (count + 1) // 2 + 3 * count
+    return count * (count + 1) + 3 * count
 
 
 def between_sites(terms: ScoreTerms, counted: Bools, own: Bools) -> Floats:
     """Return what a site adds to the sums that compare sites, from its score s and its information I.
 
-    s·sᵀ, for errors by site; and for each coefficient that enough sites' rows determine, ``counted``, and this
+    I and s·sᵀ at the end, for errors by site; and for each coefficient that enough sites' rows determine, ``counted``, and this
     site's ``own`` rows do, with the step d = I⁻¹s from the joint estimate to the site's and its weight w = 1/(I⁻¹)ⱼⱼ:
     w, w·d and w·d².
     """
     count = len(terms.score)
-    products = np.outer(terms.score, terms.score)[np.triu_indices(count)]
+    upper = np.triu_indices(count)
+    squares = terms.information[upper], np.outer(terms.score, terms.score)[upper]
     found = np.zeros((3, count))
     size = np.sqrt(np.maximum(np.diag(terms.information), 0.0))
     unit = np.where(size > 0, size, 1.0)
@@ -555,7 +556,7 @@ def between_sites(terms: ScoreTerms, counted: Bools, own: Bools) -> Floats:
     use = counted & own & (variance > 0) & (size > 0)
     weight = np.where(use, 1 / np.where(use, variance, 1.0), 0.0)
     found[:] = weight, weight * away, weight * away**2
-    return np.concatenate([products, found.ravel()])
+    return np.concatenate([*squares, found.ravel()])
 
 
 def enough_sites(scale: Standards, count: int, least: int) -> Bools:

@@ -346,7 +346,10 @@ def made_model(
     penalty = np.full(count, settings.ridge)
     if not fixed:
         penalty[0] = 0.0
-    information = terms.information[np.ix_(kept, kept)]
+    last = terms.information
+    if fit.between is not None:  # it was summed once more, after the last step
+        last = symmetric(fit.between.numpy()[: count * (count + 1) // 2], count)
+    information = last[np.ix_(kept, kept)]
     bread = np.linalg.inv(information + np.diag(penalty[kept]))
     estimated = int(kept.sum())
     parameters = estimated + (terms.with_intercept if fixed else 0)
@@ -379,11 +382,11 @@ def made_model(
     facts = _facts(fit, settings, terms, parameters, rows, sites)
     if fit.between is not None:
         cut = count * (count + 1) // 2
-        meat = symmetric(fit.between.numpy()[:cut], count)[np.ix_(kept, kept)]
+        meat = symmetric(fit.between.numpy()[cut : 2 * cut], count)[np.ix_(kept, kept)]
         factor = sites / max(sites - 1, 1) * (rows - 1) / max(rows - parameters, 1)
         cluster = spread_out(factor * bread @ meat @ bread) if settings.errors == "cluster" else empty
         counted = enough_sites(scale, count, floor)
-        found = fit.between.numpy()[cut:].reshape(3, count)
+        found = fit.between.numpy()[2 * cut :].reshape(3, count)
         compared = np.zeros((4, len(T)))
         compared[0, int(fixed) :] = np.where(counted, scale.determined.numpy()[-count:], 0)
         compared[1:, int(fixed) :] = found / phi

@@ -93,7 +93,8 @@ class SumBetweenSites(SumQuestion, kind="regression.sites", checked=True, over_r
     """Ask by how much a site's rows would move the joint coefficients, masked, and squared."""
 
     answer_reveals: ClassVar[str] = (
-        "masked; with all others, to everybody: how far the sites' coefficients spread around the joint ones, and sums "
+        "masked; with all others, to everybody: the information after the last step, how far the sites' "
+        "coefficients spread around the joint ones, and sums "
         "over sites of products of two derivatives of their likelihoods; of no site its own"
     )
     last: SumResult
