@@ -539,8 +539,9 @@ def between_length(count: int) -> int:
 def between_sites(terms: ScoreTerms, counted: Bools, own: Bools) -> Floats:
     """Return what a site adds to the sums that compare sites, from its score s and its information I.
 
-    I and s·sᵀ at the end, for errors by site; and for each coefficient that enough sites' rows determine, ``counted``, and this
-    site's ``own`` rows do, with the step d = I⁻¹s from the joint estimate to the site's and its weight w = 1/(I⁻¹)ⱼⱼ:
+    I and s·sᵀ at the end, for errors by site; and for each coefficient that enough sites' rows determine, ``counted``,
+    and this site's ``own`` rows do, with the step d = I⁻¹s from the joint estimate to the site's and its weight
+    w = 1/(I⁻¹)ⱼⱼ:
     w, w·d and w·d².
     """
     count = len(terms.score)
