@@ -60,15 +60,13 @@ QUICK = {
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("name", HOMES)
+@pytest.mark.parametrize("name", sorted(set(HOMES) - {"Regression"}))  # which word is a reference, preparation says
 def test_every_method_learns_from_raw_rows_what_it_learns_from_prepared_ones(name):
     if name in ("HyperFed", "XCLPTraining"):
         pytest.importorskip("torch")
     made, sites = getattr(fedgeom, name), clinical(rows=24)
     known = {one.name for one in fields(made)}
     method = made(prepare="table", **{key: value for key, value in QUICK.items() if key in known})
-    if name == "Regression":  # it is equal where it has converged
-        method = replace(method, n_rounds=25, ridge=1.0)
     run = fedgeom.run(method, sites)
     assert not run.lost
     steps = run.model.preparation
@@ -76,17 +74,19 @@ def test_every_method_learns_from_raw_rows_what_it_learns_from_prepared_ones(nam
     again = fedgeom.run(replace(method, prepare=()), ready)
     arrays, wanted = run.model.tensors()[0], again.model.tensors()[0]
     assert arrays.keys() == wanted.keys()
-    if (
-        name == "Regression"
-    ):  # which words are references is known to preparation alone, and the penalty is of the rest
-        arrays, wanted = {}, {}
-        one, other = (m.model.bare().predict_proba(ready[0].X)[:, 1] for m in (run, again))
-        assert np.corrcoef(one, other)[0, 1] > 0.99
     for key, array in arrays.items():
         np.testing.assert_allclose(array, wanted[key], rtol=1e-4, atol=1e-5, err_msg=key)
     for site, rows in zip(sites, ready, strict=True):
         own, other = (one.model.for_site(one.local[site.name]) for one in (run, again))
         assert (own.predict(site) == other.predict(rows.X)).all()
+
+
+@pytest.mark.parametrize("method", [fedgeom.Moments(space="euclidean"), fedgeom.FedAvg(n_rounds=2)])
+def test_a_prepared_run_is_the_same_to_the_byte_on_both_engines(method):
+    pytest.importorskip("flwr")
+    method, sites = replace(method, prepare="table"), clinical(rows=24)
+    one, other = (fedgeom.run(method, sites, engine=engine) for engine in ("embedded", "flower-loopback"))
+    assert one.model.to_bytes() == other.model.to_bytes()
 
 
 def test_it_is_a_method_with_its_steps_as_a_setting():
@@ -111,9 +111,12 @@ def test_what_is_no_preparation_is_refused(wrong):
         fedgeom.Ridge(prepare=wrong)
 
 
-def test_a_model_from_raw_tables_takes_raw_tables():
+@pytest.mark.parametrize("engine", ["embedded", "flower-loopback"])
+def test_a_model_from_raw_tables_takes_raw_tables_on_both_engines(engine):
+    if engine != "embedded":
+        pytest.importorskip("flwr")
     sites = clinical()
-    run = fedgeom.run(fedgeom.Ridge(prepare="table"), sites, holdout=0.25)
+    run = fedgeom.run(fedgeom.Ridge(prepare="table"), sites, engine=engine, holdout=0.25)
     again = read_model(run.model.to_bytes())
     assert (again.predict(sites[0]) == run.model.predict(sites[0])).all()
     assert run.evaluation["own"].accuracy.value > 0.6
