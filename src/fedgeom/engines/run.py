@@ -310,6 +310,11 @@ def run(
     method = as_method(method)
     sites = as_sites(sites, *(() if _is_whole(seed) else (seed,)))
     seed = whole_seed(seed)
+    if len(sites) == 1:
+        raise InputError(
+            f"one site was given, {sites[0].name!r}; wanted two or more: what leaves a site is a sum over several. "
+            "For a trial split its rows, fedgeom.split(X, y, n_sites=3)"
+        )
     if holdout is not None:
         method = replace(method, holdout=Holdout.read(holdout, "holdout"))
     if record is None and (resumable or resume or writers):

@@ -7,7 +7,8 @@ import math
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cached_property
+from dataclasses import replace
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -47,6 +48,21 @@ def site_device() -> torch.device:
 
 
 Build = Callable[[int, int], "torch.nn.Module"]
+
+
+class _Scores:
+    """Stands for a network where there are scores already."""
+
+    head: Any = None
+
+    def features(self, inputs: torch.Tensor) -> torch.Tensor:
+        """Return the scores."""
+        return inputs
+
+    def scores(self, features: torch.Tensor) -> torch.Tensor:
+        """Return the scores."""
+        return features
+
 
 AT_ONCE = 4096
 """How many rows are predicted at once."""
@@ -195,14 +211,29 @@ class TorchLearner(Learner):
             linear = flat.flat(objective.linear)
             centre = flat.flat(objective.centre)
             held = [(flat.spans[name], flat.vector.data[flat.spans[name]].clone()) for name in objective.frozen]
+            if objective.loop is not None:
+                self._own_loop(objective, X, y, effort, seed)
+                for span, wanted in held:
+                    flat.vector.data[span] = wanted
+                return flat.read()
+            state: dict[str, Any] = {"round": objective.round, "learning_rate": effort.learning_rate}
             steps = effort.optimizer.build([flat.vector], effort.learning_rate)
             if objective.carried is not None:
                 self._go_on(steps, objective.carried)
             batch_of = self._batches(parameters, X, y, objective, effort, seed)
-            for at in effort.batches(len(X), rng, y):
+            for number, at in enumerate(effort.batches(len(X), rng, y)):
                 flat.gradient.zero_()
-                found = effort.augmentation.loss(loss, batch_of(self._two_at_least(at, len(X))))
-                found.backward()  # type: ignore[no-untyped-call]
+                rows = batch_of(self._two_at_least(at, len(X)))
+                if objective.step is None:
+                    found = effort.augmentation.loss(loss, rows)
+                else:
+                    state["step"] = number
+                    rows = replace(rows, measure=partial(effort.augmentation.loss, loss))
+                    found = objective.step(flat.module, rows, state)
+                if found is not None:
+                    found.backward()  # type: ignore[no-untyped-call]
+                if objective.step is not None:
+                    flat.absorb(gradients=True)
                 with torch.no_grad():
                     if linear is not None:
                         flat.gradient.add_(linear)
@@ -219,6 +250,35 @@ class TorchLearner(Learner):
             if objective.carried is not None:
                 objective.carried.momentum = steps.state_dict()["state"][0]["momentum_buffer"].cpu().numpy().copy()
         return flat.read()
+
+    def _own_loop(self, objective: Objective, X: Floats, y: Ints, effort: Effort, seed: int) -> None:
+        """Let an algorithm train the module that is loaded in its own way."""
+        from fedgeom.methods.iterative.learners.flat_module import Frozen  # needs torch
+
+        flat = self._loaded
+        labels = self._torch.from_numpy(y).to(flat.device)
+        chosen = objective.chosen_loss
+        generator = self._torch.Generator().manual_seed(seed ^ 0x5EED)
+        counts = self._torch.bincount(labels, minlength=self._sizes[1]).float()
+
+        def measured(scores: torch.Tensor, of: torch.Tensor) -> torch.Tensor:
+            batch = Batch(scores, of, _Scores(), counts, generator, Frozen(lambda: flat))
+            return chosen(batch)
+
+        state = {
+            "round": objective.round,
+            "learning_rate": effort.learning_rate,
+            "epochs": effort.epochs,
+            "steps": effort.steps,
+            "batch_size": effort.batch_size,
+            "min_batch_size": effort.least,
+            "loss": measured,
+            "optimizer": lambda parameters: effort.optimizer.build(list(parameters), effort.learning_rate),
+            "generator": generator,
+        }
+        assert objective.loop is not None
+        objective.loop(flat.module, self._torch.utils.data.TensorDataset(self._rows(X), labels), state)
+        flat.absorb()
 
     def _go_on(self, steps: torch.optim.Optimizer, carried: Carried) -> None:
         """Let an optimizer begin with the momentum that it ended the last round with."""
