@@ -5,7 +5,7 @@
 >>> run = fedgeom.run(fedgeom.Hulls(epsilon=0.01), sites, seed=0)   # doctest: +SKIP
 >>> run.model.predict(X)                                            # doctest: +SKIP
 
-Running          check, run, compare, sweep, Run, Ledger, Policy, DP, SimulatedNetwork, load_model
+Running          check, describe, Describe, run, compare, sweep, Run, Ledger, Policy, DP, SimulatedNetwork, load_model
 Data             SiteData, split, partition, holdout, Holdout, read_site, shared_columns, load_set
 Methods          Hulls, Moments, XCLP, XCLPTraining, Shrunk, PTopoFL, HyperFed, Ridge, Ellipses, Pipeline
 Algorithms       FedAvg, FedAvgM, FedProx, Scaffold, FedDyn, FedNova, FedAdam, FedYogi, Interpolated, LocalOnly
@@ -29,6 +29,7 @@ from fedgeom.version import __version__ as __version__
 _HOMES = {
     "Algorithm": "fedgeom.methods.iterative.algorithm",
     "DP": "fedgeom.federation.privacy",
+    "Describe": "fedgeom.methods.describe.method",
     "EuclideanSVC": "fedgeom.geometry.hyperbolic.svm",
     "FederatedClassifier": "fedgeom.engines.estimator",
     "FedgeomError": "fedgeom.errors",
@@ -47,6 +48,7 @@ _HOMES = {
     "TooFewSitesError": "fedgeom.errors",
     "check": "fedgeom.engines.check",
     "compare": "fedgeom.study",
+    "describe": "fedgeom.engines.run",
     "holdout": "fedgeom.data.split",
     "load_model": "fedgeom.methods.catalogue",
     "load_set": "fedgeom.data.datasets",
@@ -70,6 +72,7 @@ if TYPE_CHECKING:
     from fedgeom.engines.check import check as check
     from fedgeom.engines.estimator import FederatedClassifier as FederatedClassifier
     from fedgeom.engines.network import SimulatedNetwork as SimulatedNetwork
+    from fedgeom.engines.run import describe as describe
     from fedgeom.engines.run import run as run
     from fedgeom.errors import FedgeomError as FedgeomError
     from fedgeom.errors import InputError as InputError
@@ -85,6 +88,7 @@ if TYPE_CHECKING:
     from fedgeom.geometry.hyperbolic.svm import PoincareSVC as PoincareSVC
     from fedgeom.methods import *  # noqa: F403
     from fedgeom.methods.catalogue import load_model as load_model
+    from fedgeom.methods.describe.method import Describe as Describe
     from fedgeom.methods.iterative.algorithm import Algorithm as Algorithm
     from fedgeom.preparation.pipeline import Pipeline as Pipeline
     from fedgeom.protocols.site import SummingSite as Site  # noqa: F401

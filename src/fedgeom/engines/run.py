@@ -32,13 +32,14 @@ from fedgeom.federation.coordinator import Coordinator, Event
 from fedgeom.federation.holdout import Holdout, part_rows
 from fedgeom.federation.method import Method
 from fedgeom.federation.model import Model
-from fedgeom.federation.policy import Policy
+from fedgeom.federation.policy import Policy, StrictPolicy
 from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.record import RunRecord, read_status
 from fedgeom.federation.results import Run, RunWarning, warning_of
 from fedgeom.federation.runner import where_raised
 from fedgeom.federation.session import Session
 from fedgeom.methods.catalogue import as_method
+from fedgeom.methods.describe.method import Describe
 from fedgeom.methods.ridge.core import starts
 from fedgeom.methods.ridge.method import Ridge
 from fedgeom.methods.ridge.settings import RidgeSettings
@@ -365,6 +366,49 @@ def run(
             if store is not None:
                 store.release()
         return _finish(session, carried, data, store, policy or Policy(), odd, model, conversation)
+
+
+def describe(
+    sites: Sequence[SiteData],
+    *,
+    by_class: bool = True,
+    quantiles: Sequence[float] = (0.25, 0.5, 0.75),
+    categories: Sequence[str] | None = None,
+    per_site: bool = False,
+    policy: Policy | None = None,
+    record: str | Path | None = None,
+) -> Any:
+    """Return a frame that describes all sites' rows together, by secure sums alone: the federated "table one".
+
+    A line for each column, or word of a column of text, and class: rows, gaps, mean, deviation, quantiles, share.
+    Tables are taken as they are, with gaps and text. ``frame.attrs`` has the rows of each class, and the floors.
+
+    Parameters
+    ----------
+    sites: a list of `SiteData`
+        The sites, with different names. Columns of text stay with ``SiteData.from_frame(…, text=True)``.
+    by_class: true or false; true if not given
+        Describe each class by itself, too.
+    quantiles: a list of numbers from 0 to 1; quartiles if not given
+        Which quantiles are told.
+    categories: a list of texts or None; None if not given
+        Columns of numbers that are categories, such as codes.
+    per_site: true or false; false if not given
+        Have each site tell its gaps, column by column; strict policies refuse that.
+    policy: a `Policy` or None; None if not given
+        The rules of every site. None: those that ``fedgeom site init`` writes, under which no number rests on fewer
+        than 10 rows or 3 sites. ``Policy()`` has no floors.
+    record: a path or None; None if not given
+        The folder to write the run to.
+    """
+    settings: dict[str, Any] = {"by_class": by_class, "quantiles": tuple(quantiles), "per_site": per_site}
+    method = Describe(categories=None if categories is None else tuple(categories), **settings)
+    rules = StrictPolicy() if policy is None else policy
+    method.check_categories(sites)
+    with shared_gap_check():
+        checked = check_aligned(method, sites, rules)
+    checked.report.raise_errors()
+    return run(method, sites, policy=rules, record=record, checked=checked).model.frame()
 
 
 def _is_whole(seed: Any) -> bool:

@@ -29,6 +29,7 @@ UNTESTED = (
     "fedgeom.run(…, holdout=0.25), each site keeps a quarter of its rows to test the model on."
 )
 """The verdict on a model that was not tested."""
+DESCRIBED = "This describes the sites' rows; there is no model to test."
 ASIDE_ONLY = "Nobody knows how well the model does: rows were kept aside but not tested on; the warnings say why."
 """The verdict where the test itself did not take place."""
 
@@ -213,6 +214,8 @@ class Run:
         """Whether the model is worth using, in a sentence or two; without rows kept aside, that nobody knows."""
         if self.evaluation is not None:
             return str(self.evaluation.verdict)
+        if not getattr(self.model, "predicts", True):
+            return DESCRIBED
         return ASIDE_ONLY if any(map(len, self.test)) else UNTESTED
 
     def update(self, added: Sequence[SiteData] = (), removed: Sequence[SiteData] = (), **options: Any) -> Run:
