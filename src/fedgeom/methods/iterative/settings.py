@@ -11,7 +11,7 @@ import numpy as np
 
 from fedgeom.errors import ContractError, InputError
 from fedgeom.federation.privacy import PrivacyOrTable, privacy_of
-from fedgeom.federation.settings import POSITIVE, Between, ClassNames, Settings
+from fedgeom.federation.settings import POSITIVE, Between, ClassNames, Settings, shown
 from fedgeom.memo import memoize
 from fedgeom.methods.iterative.aggregation import Aggregation, check_aggregation, drawn
 from fedgeom.methods.iterative.effort import Augmentation, Effort
@@ -217,13 +217,11 @@ def _check_kind(learner: Any) -> None:
     """Refuse as learner what is neither a name nor a `Learner`, and say what is wanted instead."""
     if isinstance(learner, str | Learner):
         return
-    kind = "a class" if isinstance(learner, type) else f"a {type(learner).__name__}"
-    if hasattr(learner, "state_dict"):
-        kind = f"a torch module ({type(learner).__name__})"
+    given = f"a torch module ({type(learner).__name__})" if hasattr(learner, "training") else shown(learner)
     raise InputError(
-        f"learner: {kind} was given; wanted a name, or a learner, whose base class is fedgeom.extend.Learner. A torch "
-        "module is built anew at each site, by a function: fedgeom.extend.TorchLearner('my-net', build), where "
-        "build(columns, classes) returns the module"
+        f"learner={given} given; wanted a text, the name of a learner, or an object whose base class is "
+        "fedgeom.extend.Learner. A torch module is built anew at each site, by a function: "
+        "fedgeom.extend.TorchLearner('my-net', build), where build(columns, classes) returns the module"
     )
 
 
@@ -291,7 +289,7 @@ class TrainingRule(NetworkSettings, SumSettings, TableSettings, Settings):
     """"logistic", the name of a registered learner, or a learner (which is then registered)."""
     C: Annotated[float, POSITIVE] = 1.0
     """For "logistic": the inverse penalty, as in scikit-learn."""
-    n_rounds: Annotated[int, Between(1, MOST_ROUNDS)] = 15
+    n_rounds: Annotated[int, Between(1, MOST_SUMS)] = 15
     """How often sites train and are averaged."""
     epochs: Annotated[int, Between(1, 10**6)] = 5
     """Passes over the site's rows in a round."""
@@ -317,7 +315,7 @@ class TrainingRule(NetworkSettings, SumSettings, TableSettings, Settings):
     """What a site makes of the last model for itself: "none", "finetuned", FineTuned(5), or Interpolation(0.5)."""
     validation_fraction: Annotated[float, Between(0, 0.9)] = 0.0
     """The share of its rows that a site sets aside to watch the loss of the joint model."""
-    patience: Annotated[int, Between(1, MOST_ROUNDS)] | None = None
+    patience: Annotated[int, Between(1, MOST_SUMS)] | None = None
     """Stop when the loss on rows set aside has not fallen for this many rounds, and return the model with the least
     loss; where ``n_rounds`` end first, the last model."""
 

@@ -26,7 +26,7 @@ class FlatModule:
         self.module = module.float().to(device)
         self.device = device
         kept = set(module.state_dict())
-        named = dict(module.named_parameters())
+        named = {name: tensor for name, tensor in module.named_parameters() if tensor.requires_grad}
         self.spans: dict[str, slice] = {}
         at = 0
         for name, tensor in named.items():

@@ -6,7 +6,7 @@ import json
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -15,7 +15,7 @@ import numpy as np
 
 from fedgeom.arrays import Floats, Ints
 from fedgeom.errors import InputError
-from fedgeom.federation.policy import DEVICE_VARIABLE
+from fedgeom.federation.policy import AUTOCAST_VARIABLE, DEVICE_VARIABLE
 from fedgeom.memo import memoize
 from fedgeom.methods.iterative.effort import USUAL, Effort
 from fedgeom.methods.iterative.heads import Head
@@ -47,6 +47,27 @@ def site_device() -> torch.device:
     return torch.device(name)
 
 
+AUTOCASTS = ("bfloat16", "float16")
+
+
+def site_autocast() -> Any:
+    """Return what lets torch compute in the precision that this process wants; refuse one that there is not."""
+    import torch  # optional
+
+    name = os.environ.get(AUTOCAST_VARIABLE, "")
+    if name and name not in AUTOCASTS:
+        raise InputError(f"{AUTOCAST_VARIABLE}={name} given; wanted one of {', '.join(AUTOCASTS)}, or nothing")
+    if not name:
+        return nullcontext()
+    return torch.autocast(site_device().type, getattr(torch, name))
+
+
+def check_computing() -> None:
+    """Refuse a device or a precision that is not there."""
+    site_device()
+    site_autocast()
+
+
 Build = Callable[[int, int], "torch.nn.Module"]
 
 
@@ -74,7 +95,9 @@ class TorchLearner(Learner):
     Making one registers it under its name in this process. The module is built once and used for all sites in the
     process, so every use first writes over all that is in it. Floating-point buffers that the module saves, such as
     running means, travel and are averaged with the parameters; counters begin anew in every round. A module with
-    methods ``features`` and ``scores`` is a body and a head for losses that look at features.
+    methods ``features`` and ``scores`` is a body and a head for losses that look at features. Parameters that are built
+    with ``requires_grad=False``, such as those of a pretrained body, are neither trained nor sent nor in the model file:
+    every process builds them anew, with torch's seed 0 if they are drawn.
     """
 
     dtype: ClassVar[type[np.floating[Any]]] = np.float32
@@ -128,7 +151,15 @@ class TorchLearner(Learner):
         from fedgeom.methods.iterative.learners.flat_module import FlatModule  # needs torch
 
         with self._seeded(seed):  # the process's own randomness stays as it was
-            return FlatModule(self._build(*self._sizes), site_device())
+            module = self._build(*self._sizes)
+        fixed = [name for name, tensor in module.named_parameters() if not tensor.requires_grad]
+        if fixed and seed:  # they never travel, so they are the same in every process, whatever the run's seed
+            with self._seeded(0):
+                base = dict(self._build(*self._sizes).named_parameters())
+            for name, tensor in module.named_parameters():
+                if name in fixed:
+                    tensor.data.copy_(base[name].data)
+        return FlatModule(module, site_device())
 
     @property
     def _loaded(self) -> FlatModule:
@@ -224,12 +255,13 @@ class TorchLearner(Learner):
             for number, at in enumerate(effort.batches(len(X), rng, y)):
                 flat.gradient.zero_()
                 rows = batch_of(self._two_at_least(at, len(X)))
-                if objective.step is None:
-                    found = effort.augmentation.loss(loss, rows)
-                else:
-                    state["step"] = number
-                    rows = replace(rows, measure=partial(effort.augmentation.loss, loss))
-                    found = objective.step(flat.module, rows, state)
+                with site_autocast():
+                    if objective.step is None:
+                        found = effort.augmentation.loss(loss, rows)
+                    else:
+                        state["step"] = number
+                        rows = replace(rows, measure=partial(effort.augmentation.loss, loss))
+                        found = objective.step(flat.module, rows, state)
                 if found is not None:
                     found.backward()  # type: ignore[no-untyped-call]
                 if objective.step is not None:
