@@ -333,7 +333,7 @@ def run(
     begun = start.model if isinstance(start, Run) else start
     if begun is not None and not (isinstance(begun, Model) and hasattr(method, "n_rounds")):
         raise InputError(
-            f"start={begun!r} given with {method.name!r}; wanted a model, such as run.model or fedgeom.load_model(path), and "
+            f"start={begun!r} given with {method.name!r}; wanted a model, such as run.model, and "
             "a method that trains in rounds"
         )
     if record is None and (resumable or resume or writers):

@@ -96,7 +96,7 @@ class TorchLearner(Learner):
     process, so every use first writes over all that is in it. Floating-point buffers that the module saves, such as
     running means, travel and are averaged with the parameters; counters begin anew in every round. A module with
     methods ``features`` and ``scores`` is a body and a head for losses that look at features. Parameters that are built
-    with ``requires_grad=False``, such as those of a pretrained body, are neither trained nor sent nor in the model file:
+    with ``requires_grad=False``, such as those of a pretrained body, are neither trained nor sent nor in model files:
     every process builds them anew, with torch's seed 0 if they are drawn.
     """
 
