@@ -29,8 +29,8 @@ class SlowProcess:
 @pytest.fixture
 def service(tmp_path, monkeypatch):
     """A service, its folder, a job whose process is there, and what was started and signalled."""
-    folder = make_coordinator(tmp_path / "c", engine="nats")
-    make_sites(tmp_path, folder, engine="nats")
+    folder = make_coordinator(tmp_path / "c")
+    make_sites(tmp_path, folder)
     federation = tmp_path / "job.toml"
     federation.write_text('method = "hulls"\n')
     job = create_job(folder, federation)

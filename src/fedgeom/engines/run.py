@@ -26,7 +26,7 @@ from fedgeom.data.validation import Report
 from fedgeom.engines.check import NAMES, CheckedSites, check_aligned
 from fedgeom.engines.embedded import EmbeddedEngine, Interfere
 from fedgeom.engines.network import NetworkEngine, SimulatedNetwork
-from fedgeom.engines.workers import check_jobs
+from fedgeom.engines.workers import check_jobs, one_thread
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.evaluation.evaluation import evaluate_run
 from fedgeom.federation.coordinator import Coordinator, Event
@@ -240,7 +240,6 @@ logger = logging.getLogger(__name__)
 ENGINES = Registry("engine", "fedgeom.engines")
 """The engines that can simulate sites; other packages offer classes with the interface of `EmbeddedEngine`."""
 ENGINES.add("embedded", EmbeddedEngine)
-ENGINES.offer("flower-loopback", "fedgeom.engines.flower.loopback:FlowerLoopbackEngine", needs="flwr")
 
 
 def run(
@@ -278,7 +277,7 @@ def run(
     seed: a whole number; 0 if not given
         Draws everything that learning leaves to chance.
     engine: text; "embedded" if not given
-        What carries the questions; "flower-loopback" encodes them as a deployment does.
+        What carries the questions: "embedded", or an engine that another package offers.
     holdout: a share, a `Holdout` or None; None if not given
         The share of its rows that each site keeps aside, class by class. The model is tested there:
         ``run.evaluation`` has the figures, beside simple baselines.
@@ -313,7 +312,7 @@ def run(
     device: "cpu", "cuda", "mps" or None; None if not given
         What torch computes on at the sites, which are all here. None: what FEDGEOM_DEVICE says, or "cpu".
     autocast: "bfloat16", "float16" or None; None if not given
-        The precision of torch's autocast in training; parameters stay single. None: what FEDGEOM_AUTOCAST says, or none.
+        The precision of torch's autocast in training. None: what FEDGEOM_AUTOCAST says, or none.
 
     Returns
     -------
@@ -339,7 +338,7 @@ def run(
     if record is None and (resumable or resume or writers):
         raise InputError("resumable and resume need record, the run's folder, and so do writers")
     made = _engine_class(engine, n_jobs, network)
-    with computing_on(device, autocast), shared_gap_check():
+    with computing_on(device, autocast), shared_gap_check(), one_thread():
         found = check_aligned(method, sites, policy, seed=seed) if checked is None else checked
         found.report.raise_errors(
             but=("policy",)

@@ -212,7 +212,7 @@ class Choice:
         if isinstance(value, str):
             value = {"name": value}
         if not isinstance(value, Mapping) or not isinstance(value.get("name"), str):
-            home = "fedgeom.extend" if cls.__module__.startswith("fedgeom.methods.iterative") else cls.__module__
+            home = "fedgeom.extend" if cls.__module__.startswith("fedgeom.methods.") else cls.__module__
             raise InputError(
                 f"{setting}={shown(value)} given; wanted a name ({cls.registry}), a table with a name, or an object of "
                 f"one's own whose base class is {home}.{cls.__name__}"
