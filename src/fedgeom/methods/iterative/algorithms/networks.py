@@ -104,7 +104,7 @@ class SphereFed(Algorithm):
     own_head: ClassVar[bool] = True
 
     network: NetworkOrName | None = "mlp"
-    """A network with at least as many features as there are classes."""
+    """The network."""
     head: HeadOrName = Orthonormal.name
     """The fixed head."""
     loss: LossOrName = SquaredError.name
