@@ -255,3 +255,15 @@ def test_a_run_works_with_the_network_cut_off_and_nobody_tries_it(
 ) -> None:
     finished(federation, jobs[name])
     assert attempts_in(federation.root / "attempts") == []
+
+
+@pytest.mark.full
+def test_sites_are_described_as_in_one_process(federation: Federation) -> None:
+    """A description is a job like any other: approved, summed, kept at the coordinator and at each site."""
+    method = fedgeom.Describe()
+    job = finished(federation, federation.submit(settings(method, only=GOOD, seed=SEED), name="describe"))
+    embedded = fedgeom.run(method, good(federation), seed=SEED)
+    told = fedgeom.load_model(job.run_folder)
+    assert told.to_bytes() == embedded.model.to_bytes()
+    for site in GOOD:
+        assert fedgeom.load_model(results(federation, site, job)).frame().equals(told.frame())

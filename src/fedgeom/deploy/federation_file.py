@@ -43,6 +43,10 @@ class SiteEntry(ReadOptions, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     index: str = ""
 
 
+DESCRIBE = "describe"
+"""The method that describes tables (`fedgeom.Describe`); it takes text as it is."""
+
+
 class FederationFile(ReadOptions, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The whole file; ``label``, ``columns`` and how files are read hold for every site that does not say otherwise."""
 
@@ -87,6 +91,11 @@ class FederationFile(ReadOptions, frozen=True, forbid_unknown_fields=True, kw_on
     """Submitted jobs only: how many seconds a site may take for an answer."""
     approval_wait: Annotated[float, msgspec.Meta(ge=0, le=MOST_APPROVAL_WAIT)] = MOST_APPROVAL_WAIT
     """Submitted jobs only: how many seconds the stewards may take to approve the job; sites forget a run later."""
+
+    @property
+    def keeps_text(self) -> bool:
+        """Whether columns of text are read as categories."""
+        return bool(self.prepare) or self.method == DESCRIBE
 
 
 def read_federation(path: str | Path, *, coerce: bool = False) -> FederationFile:
@@ -226,7 +235,7 @@ def read_sites(path: str | Path, federation: FederationFile) -> list[SiteData]:
         drop_unlabelled=federation.drop_unlabelled,
         group=federation.holdout_by or None,
         index=federation.index or None,
-        text=bool(federation.prepare),
+        text=federation.keeps_text,
         reading=reading_of(federation),
     )
 
@@ -243,7 +252,7 @@ def read_entry(path: str | Path, federation: FederationFile, entry: SiteEntry) -
         drop_unlabelled=entry.drop_unlabelled or federation.drop_unlabelled,
         group=entry.group or federation.holdout_by or None,
         index=entry.index or federation.index or None,
-        text=bool(federation.prepare),
+        text=federation.keeps_text,
         reading=reading_of(federation, entry),
     )
 

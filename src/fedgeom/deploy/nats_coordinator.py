@@ -172,6 +172,8 @@ class CoordinatorService:
         self._say = say
         self._ended = threading.Event()
         self._conducted: dict[str, subprocess.Popen[bytes]] = {}
+        self._stopping: set[str] = set()
+        """Jobs whose process was told to end, and has not yet."""
         self._visitors: dict[str, Visitor] = {}
         self._told = configuration_text(folder)
 
@@ -206,10 +208,13 @@ class CoordinatorService:
         for file in sorted((self._folder.path / REQUESTS).glob("*.*")):
             if file.suffix not in (".start", ".stop"):
                 continue
+            if file.suffix == ".start" and file.stem in self._stopping:
+                continue  # it is resumed once the process that was stopped has ended
             file.unlink()
             if file.suffix == ".start":
                 self._start(file.stem)
             elif file.stem in self._conducted:
+                self._stopping.add(file.stem)
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(self._conducted[file.stem].pid, signal.SIGTERM)
 
@@ -230,6 +235,9 @@ class CoordinatorService:
             if process.poll() is None:
                 continue
             del self._conducted[name]
+            self._stopping.discard(name)
+            if is_asked_for(self._folder, name):  # resumed by now: its status is no longer this process's
+                continue
             run_folder = load_job(self._folder, name).run_folder
             if read_status(run_folder).state not in ENDS:
                 why = f"the process that held the conversation ended (code {process.returncode}); see coordinator.log"

@@ -64,15 +64,15 @@ class Board:
         return [name for name, line in self.lines.items() if line.state == "waiting"]
 
 
-class Follower:
-    """Reads a run's events as they are written; a resumed run writes them anew."""
+class LineReader:
+    """Reads a file line by line as it is written; it may be begun anew."""
 
-    def __init__(self, run_folder: Path):
-        self._file = run_folder / "events.jsonl"
+    def __init__(self, file: Path):
+        self._file = file
         self._at = 0
 
-    def new(self) -> tuple[bool, list[Event]]:
-        """Return whether the events began anew, and the complete ones since the last call."""
+    def new(self) -> tuple[bool, list[bytes]]:
+        """Return whether the file began anew, and the complete lines since the last call."""
         if not self._file.is_file():
             return False, []
         anew = self._file.stat().st_size < self._at
@@ -83,7 +83,19 @@ class Follower:
             data = file.read()
         whole = data[: data.rfind(b"\n") + 1]
         self._at += len(whole)
-        return anew, [msgspec.json.decode(line, type=Event) for line in whole.splitlines()]
+        return anew, whole.splitlines()
+
+
+class Follower:
+    """Reads a run's events as they are written; a resumed run writes them anew."""
+
+    def __init__(self, run_folder: Path):
+        self._lines = LineReader(run_folder / "events.jsonl")
+
+    def new(self) -> tuple[bool, list[Event]]:
+        """Return whether the events began anew, and the complete ones since the last call."""
+        anew, lines = self._lines.new()
+        return anew, [msgspec.json.decode(line, type=Event) for line in lines]
 
 
 def ignored_keys(file: FederationFile) -> list[str]:

@@ -175,7 +175,7 @@ def _work(
         other
     ) in others:  # forked with this process; while they are open here, nobody notices that the parent is gone
         other.close()
-    _use_threads(threads)
+    use_threads(threads)
     try:
         while True:
             task = msgspec.msgpack.decode(pipe.recv_bytes(), type=WorkerTask)
@@ -202,7 +202,7 @@ def _done(site: str, request: bytes, answer: Answer) -> WorkerAnswer:
     return WorkerAnswer(site, memoryview(found))
 
 
-def _use_threads(count: int) -> None:
+def use_threads(count: int) -> None:
     """Share the processors among the workers; a thread pool from before the fork does not work after it."""
     from threadpoolctl import threadpool_limits  # it looks for libraries: 20 ms, and only in workers
 

@@ -14,6 +14,7 @@ quantile's rank is off by less than (sites + ``min_sites``) · ``min_rows``.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,9 @@ BINS = 16
 ALL_BITS = 32
 ALWAYS = 3
 """So many rounds are always taken: sign, size and three bits more."""
+MEDIAN = (0.5,)
+"""The one quantile where nothing else is said."""
+EVERY = slice(None)
 
 
 def sort_keys(values: npt.ArrayLike) -> npt.NDArray[np.uint32]:
@@ -49,9 +53,9 @@ def rounds(bits: int) -> int:
     return (bits + DIGIT - 1) // DIGIT
 
 
-def bins_length(columns: int) -> int:
-    """Return how many counts a round has: for the two middle numbers of each column."""
-    return columns * 2 * BINS
+def bins_length(columns: int, shares: Sequence[float] = MEDIAN) -> int:
+    """Return how many counts a round has: for each quantile of each column, the two numbers that it lies between."""
+    return columns * 2 * len(shares) * BINS
 
 
 def group_means(cells: npt.NDArray[Any], there: Bools, least: int) -> tuple[npt.NDArray[Any], Ints]:
@@ -77,21 +81,30 @@ def group_means(cells: npt.NDArray[Any], there: Bools, least: int) -> tuple[npt.
     return means.reshape(columns, most).T, sizes.reshape(columns, most).T.astype(np.int64)
 
 
-def count_bins(keys: npt.NDArray[np.uint32], sizes: Ints, fit: StepFit, done: int) -> Ints:
-    """Return how many of a site's numbers lie in each part of the bins that are divided, (columns·2·16,).
+def count_bins(
+    keys: npt.NDArray[np.uint32],
+    sizes: Ints,
+    fit: StepFit,
+    done: int,
+    *,
+    shares: Sequence[float] = MEDIAN,
+    of: slice = EVERY,
+) -> Ints:
+    """Return how many of a site's numbers lie in each part of the bins that are divided, (columns·2·shares·16,).
 
     keys (rows, columns), u4; sizes (rows, columns): how often each counts, 0 where there is no number; done: how many
-    rounds were taken.
+    rounds were taken; of: which of the fitted columns these are.
     """
     columns = keys.shape[1]
     settled = DIGIT * done
-    found = np.zeros((columns, 2, BINS), np.int64)
-    prefix = fit.get("prefix") if done else np.zeros((columns, 2), np.int64)
-    divided = fit.get("divided") > 0 if done else np.ones((columns, 2), bool)
+    ranks = 2 * len(shares)
+    found = np.zeros((columns, ranks, BINS), np.int64)
+    prefix = fit.get("prefix")[of] if done else np.zeros((columns, ranks), np.int64)
+    divided = fit.get("divided")[of] > 0 if done else np.ones((columns, ranks), bool)
     digit = (keys >> np.uint32(ALL_BITS - settled - DIGIT)) & np.uint32(BINS - 1)
     before = (keys.astype(np.uint64) >> np.uint64(ALL_BITS - settled)).astype(np.int64)
     offsets = BINS * np.arange(columns)
-    for which in (0, 1):
+    for which in range(ranks):
         inside = (sizes > 0) & (before == prefix[:, which]) & divided[:, which]
         cells = (digit + offsets)[inside].astype(np.int64)
         counts = np.bincount(cells, sizes[inside], minlength=columns * BINS)  # exact: far below 2⁵³
@@ -99,17 +112,35 @@ def count_bins(keys: npt.NDArray[np.uint32], sizes: Ints, fit: StepFit, done: in
     return found.ravel()
 
 
-def take_bins(fit: StepFit, total: Ints, done: int, floors: tuple[int, int] = (1, 1)) -> None:
-    """Settle the next bits of the two middle numbers of each column from the counts over all sites.
+def take_bins(
+    fit: StepFit,
+    total: Ints,
+    done: int,
+    floors: tuple[int, int] = (1, 1),
+    shares: Sequence[float] = MEDIAN,
+    *,
+    smooth: bool = False,
+) -> None:
+    """Settle the next bits of the two numbers that each quantile of each column lies between, from all sites' counts.
 
-    ``floors`` are sites and rows, of the strictest policy: they decide which bins are divided further.
+    ``floors`` are sites and rows, of the strictest policy: they decide which bins are divided further. ``smooth``:
+    where numbers come in groups, a quantile is between those half a group below it and above it.
     """
-    counts = total.reshape(-1, 2, BINS)
+    counts = total.reshape(-1, 2 * len(shares), BINS)
     if done == 0:
         n = counts[:, 0].sum(axis=1)
-        none = np.zeros((len(n), 2), np.int64)
-        fit.put(prefix=none, inside=none, digits=none, divided=np.ones((len(n), 2), np.uint8))
-        fit.put(rank=np.column_stack([np.maximum(n - 1, 0) // 2, np.maximum(n, 1) // 2]).astype(np.int64))
+        none = np.zeros(counts.shape[:2], np.int64)
+        fit.put(prefix=none, inside=none, digits=none, divided=np.ones(none.shape, np.uint8))
+        place = np.maximum(n - 1, 0)[:, None] * np.asarray(shares, np.float64)
+        lower = np.floor(place)
+        upper = np.ceil(place)
+        weight = place - lower
+        if smooth and floors[1] > 1:
+            lower = np.maximum(np.floor(place - floors[1] / 2), 0)
+            upper = np.minimum(np.ceil(place + floors[1] / 2), np.maximum(n - 1, 0)[:, None])
+            weight = np.where(upper > lower, (place - lower) / np.maximum(upper - lower, 1), 0.0)
+        fit.put(weight=weight)
+        fit.put(rank=np.stack([lower, upper], axis=2).reshape(none.shape).astype(np.int64))
     rank = fit.get("rank")
     prefix = fit.get("prefix")
     upto = counts.cumsum(axis=2)
@@ -132,10 +163,10 @@ def is_settled(fit: StepFit, bits: int, done: int) -> bool:
     return done >= rounds(bits) or (done > 0 and not fit.get("divided").any())
 
 
-def medians(fit: StepFit, bits: int) -> Floats:
-    """Return the median of each column, (columns,), f8: the mean of the middles of two bins.
+def quantiles(fit: StepFit, bits: int) -> Floats:
+    """Return the quantiles of each column, (columns, shares), f8: between the middles of two bins.
 
-    In a bin that was not divided to the end, it is where the rank is among the bin's numbers.
+    In a bin that was not divided to the end, a number is where its rank is among the bin's numbers.
     """
     left = (ALL_BITS - DIGIT * fit.get("digits")).astype(np.uint64)
     low = fit.get("prefix").astype(np.uint64) << left
@@ -145,8 +176,16 @@ def medians(fit: StepFit, bits: int) -> Floats:
     share = np.clip((fit.get("rank") + 0.5) / np.maximum(fit.get("inside"), 1), 0.0, 1.0)
     within = from_keys((low + (share * width).astype(np.uint64)).astype(np.uint32))
     whole = fit.get("digits") == rounds(bits)
-    fit.drop("prefix", "rank", "inside", "digits", "divided")
-    return np.asarray(np.where(whole, (edges[0] + edges[1]) / 2, within).mean(axis=1))
+    weight = fit.get("weight")
+    fit.drop("prefix", "rank", "inside", "digits", "divided", "weight")
+    values = np.where(whole, (edges[0] + edges[1]) / 2, within).reshape(len(weight), -1, 2)
+    return np.asarray((1 - weight) * values[:, :, 0] + weight * values[:, :, 1])
+
+
+def medians(fit: StepFit, bits: int) -> Floats:
+    """Return the median of each column, (columns,), f8, where nothing else was counted."""
+    found: Floats = quantiles(fit, bits)[:, 0]
+    return found
 
 
 DEEP = 4

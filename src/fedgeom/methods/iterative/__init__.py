@@ -9,6 +9,8 @@ from fedgeom.methods.iterative.aggregation import Mean as Mean
 from fedgeom.methods.iterative.aggregation import Median as Median
 from fedgeom.methods.iterative.aggregation import TrimmedMean as TrimmedMean
 from fedgeom.methods.iterative.algorithm import Algorithm as Algorithm
+from fedgeom.methods.iterative.algorithms.averaging import alone as alone
+from fedgeom.methods.iterative.algorithms.averaging import pooled as pooled
 from fedgeom.methods.iterative.effort import Crops as Crops
 from fedgeom.methods.iterative.effort import Effort as Effort
 from fedgeom.methods.iterative.effort import Mixup as Mixup

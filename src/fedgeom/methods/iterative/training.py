@@ -201,6 +201,7 @@ class TrainingLoop:
         best = math.inf
         kept = state
         waited = 0
+        self.sites.begin_rounds()
         for number in range(rule.n_rounds if rule.sends else 0):
             new, loss = self.round(number, state)
             # The loss is that of the model given out, so it tells of `state`, not of `new`.
@@ -257,7 +258,7 @@ class TrainingLoop:
             self.strikes[name] = 0 if name in answered else missed
         figures = Figures.total(outcome.figures for outcome in outcomes)
         loss = figures.loss / figures.rows if figures.rows else math.nan
-        self.sites.report(figures.line(number))
+        self.sites.end_round(number + 1, len(answered), figures.line(number))
         rng = np.random.default_rng([self.sites.seed % 2**63, number, 2])
         return self.combine(state, outcomes, Round(number, len(answered) / len(self.members), rng)), loss
 
