@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from types import TracebackType
 from typing import Literal
@@ -41,7 +41,7 @@ from fedgeom.engines.processes import (
 )
 from fedgeom.errors import FedgeomError, InputError, printable
 from fedgeom.federation.record import ENDS, read_status, write_status
-from fedgeom.storage import make_private_folder, open_to_append, write_file, write_json, write_text
+from fedgeom.storage import locked, make_private_folder, open_to_append, write_file, write_json, write_text
 
 REQUESTS = "requests"
 STATUS = "status.json"
@@ -185,8 +185,9 @@ class CoordinatorService:
                 try:
                     if self._server is not None:
                         self._server.look()
-                    self._heed_requests()
-                    self._reap()
+                    with requesting(self._folder):
+                        self._heed_requests()
+                        self._reap()
                     if time.monotonic() > looked + VISIT_SECONDS:
                         self._tell_server()
                         self._visit()
@@ -284,6 +285,11 @@ def read_state(folder: CoordinatorFolder) -> CoordinatorState | None:
         return msgspec.json.decode((folder.path / STATUS).read_bytes(), type=CoordinatorState)
     except (OSError, ValueError):  # it does not run, or has only just started
         return None
+
+
+def requesting(folder: CoordinatorFolder) -> AbstractContextManager[None]:
+    """Keep requests, and the status of a job that goes with one, from being looked at half written."""
+    return locked(make_private_folder(folder.path / REQUESTS) / "lock")
 
 
 def ask_for(folder: CoordinatorFolder, job: str, what: Literal["start", "stop"]) -> None:

@@ -34,7 +34,7 @@ class Server:
         self.seeds = {name: new_seed() for name in ("coordinator", *names)}
         self.admitted = list(names)
         certificates.make_authority(folder)
-        certificates.make_server_certificate(folder, ["localhost", "127.0.0.1"])
+        certificates.make_server_certificate(folder, ["127.0.0.1"])
         self._process: subprocess.Popen[bytes] | None = None
 
     @property

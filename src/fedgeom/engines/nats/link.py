@@ -357,15 +357,18 @@ class Connection:
 
     async def _connect(self) -> asyncio.Event:
         """Connect once; return what is set when the connection has ended."""
-        from nats.aio.client import Client  # optional
+        from nats import errors  # optional
+        from nats.aio.client import Client
 
         ended = asyncio.Event()
+        failures: list[Exception] = []
 
         async def leave() -> None:
             ended.set()
 
-        async def ignore(_: Exception) -> None:
-            """Leave it to whoever waits: what an error ends, `closed_cb` tells."""
+        async def note(error: Exception) -> None:
+            """Keep why no connection came about; what an error ends later, `closed_cb` tells."""
+            failures.append(error)
 
         client = Client()
         self._client = client
@@ -378,23 +381,28 @@ class Connection:
         if proxy:
             port = await self._tunnel.enter_async_context(tunnel(proxy, server.host, server.port))
             server = replace(server, host="127.0.0.1", port=port)
-        await asyncio.wait_for(
-            client.connect(
-                server.url(secure=context is not None),
-                name=self._name,
-                nkeys_seed_str=self._endpoint.seed,
-                allow_reconnect=False,
-                connect_timeout=int(CONNECT_SECONDS),
-                ping_interval=int(PING_SECONDS),
-                max_outstanding_pings=2,
-                closed_cb=leave,
-                disconnected_cb=leave,
-                error_cb=ignore,
-                pending_size=8 * PAYLOAD,
-                **options,
-            ),
-            2 * CONNECT_SECONDS,
-        )
+        try:
+            await asyncio.wait_for(
+                client.connect(
+                    server.url(secure=context is not None),
+                    name=self._name,
+                    nkeys_seed_str=self._endpoint.seed,
+                    allow_reconnect=False,
+                    connect_timeout=int(CONNECT_SECONDS),
+                    ping_interval=int(PING_SECONDS),
+                    max_outstanding_pings=2,
+                    closed_cb=leave,
+                    disconnected_cb=leave,
+                    error_cb=note,
+                    max_reconnect_attempts=1,
+                    reconnect_time_wait=0,
+                    pending_size=8 * PAYLOAD,
+                    **options,
+                ),
+                2 * CONNECT_SECONDS,
+            )
+        except errors.NoServersError as error:
+            raise (failures[0] if failures else error) from error  # later ones may follow from it
         await self._opened(client)
         await client.flush()
         return ended
