@@ -14,13 +14,14 @@ quantile's rank is off by less than (sites + ``min_sites``) · ``min_rows``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from fedgeom.arrays import Bools, Floats, Ints, Words
+from fedgeom.arrays import Floats, Ints, Words
 from fedgeom.data.tables import is_sparse
 from fedgeom.federation.steps import Block, StepFit
 from fedgeom.protocols.fixed_point import from_wide, to_wide
@@ -29,6 +30,8 @@ DIGIT = 4
 """How many bits are settled in one round."""
 BINS = 16
 ALL_BITS = 32
+GAP = np.uint32(2**32 - 1)
+"""No number's key."""
 ALWAYS = 3
 """So many rounds are always taken: sign, size and three bits more."""
 MEDIAN = (0.5,)
@@ -58,58 +61,72 @@ def bins_length(columns: int, shares: Sequence[float] = MEDIAN) -> int:
     return columns * 2 * len(shares) * BINS
 
 
-def group_means(cells: npt.NDArray[Any], there: Bools, least: int) -> tuple[npt.NDArray[Any], Ints]:
-    """Return the means of groups of at least so many neighbours, and how many numbers each has, (groups, columns) each.
+def group_means(numbers: npt.NDArray[Any], least: int) -> tuple[Floats, Ints]:
+    """Return the means of groups of at least so many neighbours, in order, and how many numbers each has, (groups,).
 
-    cells (rows, columns); there (rows, columns): which have a number. Numbers of a column with fewer than ``least`` are
-    in no group. With ``least`` 1 each number is by itself.
+    numbers (n,). Fewer than ``least`` are in no group; the last group has what is left over.
     """
-    if least <= 1:
-        return cells, there.astype(np.int64)
-    rows, columns = cells.shape
-    ordered = np.sort(np.where(there, cells, np.nan), axis=0)  # gaps come last
-    count = there.sum(axis=0)
-    groups = count // least
-    most = int(groups.max(initial=0))
-    place = np.arange(rows)[:, None]
-    inside = (place < count) & (groups > 0)
-    group = np.minimum(place // least, groups - 1) + most * np.arange(columns)  # the last has what is left over
-    flat = group[inside]
-    sizes = np.bincount(flat, minlength=most * columns)
-    sums = np.bincount(flat, ordered[inside], minlength=most * columns)
-    means = sums / np.maximum(sizes, 1)
-    return means.reshape(columns, most).T, sizes.reshape(columns, most).T.astype(np.int64)
+    count = len(numbers) // least
+    if not count:
+        return np.zeros(0), np.zeros(0, np.int64)
+    starts = least * np.arange(count)
+    sizes = np.full(count, least)
+    sizes[-1] = len(numbers) - starts[-1]
+    return np.add.reduceat(np.sort(numbers), starts, dtype=np.float64) / sizes, sizes
 
 
-def count_bins(
-    keys: npt.NDArray[np.uint32],
-    sizes: Ints,
-    fit: StepFit,
-    done: int,
-    *,
-    shares: Sequence[float] = MEDIAN,
-    of: slice = EVERY,
-) -> Ints:
-    """Return how many of a site's numbers lie in each part of the bins that are divided, (columns·2·shares·16,).
+@dataclass(frozen=True)
+class SortedColumns:
+    """A site's numbers, sorted once, column by column: a round of counts is then a few searches.
 
-    keys (rows, columns), u4; sizes (rows, columns): how often each counts, 0 where there is no number; done: how many
-    rounds were taken; of: which of the fitted columns these are.
+    Where ``least`` is above 1 they are the means of groups of so many, and each counts as often as its group has
+    numbers.
     """
-    columns = keys.shape[1]
-    settled = DIGIT * done
-    ranks = 2 * len(shares)
-    found = np.zeros((columns, ranks, BINS), np.int64)
-    prefix = fit.get("prefix")[of] if done else np.zeros((columns, ranks), np.int64)
-    divided = fit.get("divided")[of] > 0 if done else np.ones((columns, ranks), bool)
-    digit = (keys >> np.uint32(ALL_BITS - settled - DIGIT)) & np.uint32(BINS - 1)
-    before = (keys.astype(np.uint64) >> np.uint64(ALL_BITS - settled)).astype(np.int64)
-    offsets = BINS * np.arange(columns)
-    for which in range(ranks):
-        inside = (sizes > 0) & (before == prefix[:, which]) & divided[:, which]
-        cells = (digit + offsets)[inside].astype(np.int64)
-        counts = np.bincount(cells, sizes[inside], minlength=columns * BINS)  # exact: far below 2⁵³
-        found[:, which] = counts.reshape(columns, BINS).astype(np.int64)
-    return found.ravel()
+
+    keys: list[npt.NDArray[np.uint32]]
+    """For each column (numbers,) or (groups,), in order."""
+    upto: list[Ints]
+    """For each column how many numbers the first groups have, (groups + 1,); empty where there are no groups."""
+
+    @classmethod
+    def of(cls, blocks: Iterable[npt.NDArray[Any]], shape: tuple[int, int], least: int) -> SortedColumns:
+        """Sort the columns of rows that come in blocks; what is infinite or no number is a gap.
+
+        shape: how many rows and columns there are in all.
+        """
+        rows, columns = shape
+        whole: npt.NDArray[Any] = np.empty((columns, 0))
+        at = 0
+        for cells in blocks:
+            if not at:
+                whole = np.empty((columns, rows), np.uint32 if least <= 1 else cells.dtype)
+            here = whole[:, at : at + len(cells)]
+            here[...] = (np.where(np.isfinite(cells), sort_keys(cells), GAP) if least <= 1 else cells).T
+            at += len(cells)
+        if least <= 1:
+            whole.sort(axis=1)
+            return cls([keys[: np.searchsorted(keys, GAP)] for keys in whole], [np.zeros(0, np.int64)] * columns)
+        found = [group_means(numbers[np.isfinite(numbers)], least) for numbers in whole]
+        return cls([sort_keys(means) for means, _ in found], [np.append(0, sizes.cumsum()) for _, sizes in found])
+
+    def count(self, fit: StepFit, done: int, *, shares: Sequence[float] = MEDIAN, of: slice = EVERY) -> Ints:
+        """Return how many numbers lie in each part of the bins that are divided, (columns·2·shares·16,).
+
+        done: how many rounds were taken; of: which of the fitted columns these are.
+        """
+        size = (len(self.keys), 2 * len(shares))
+        left = ALL_BITS - DIGIT * (done + 1)
+        found = np.zeros((*size, BINS), np.int64)
+        prefix = fit.get("prefix")[of] if done else np.zeros(size, np.int64)
+        divided = fit.get("divided")[of] > 0 if done else np.ones(size, bool)
+        # The last key below each part's upper end: the upper end itself may be 2³², which is no key.
+        last = ((prefix[:, :, None] * BINS + np.arange(-1, BINS) + 1) << left) - 1
+        for column, (keys, upto) in enumerate(zip(self.keys, self.upto, strict=True)):
+            places = np.searchsorted(keys, np.maximum(last[column], 0).astype(np.uint32), side="right")
+            places[last[column] < 0] = 0
+            found[column] = np.diff(upto[places] if len(upto) else places, axis=1)
+        found[~divided] = 0
+        return found.ravel()
 
 
 def take_bins(

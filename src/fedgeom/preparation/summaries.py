@@ -27,14 +27,12 @@ from fedgeom.preparation.impute import in_multiples
 from fedgeom.preparation.quantiles import (
     BINS,
     DEEP,
+    SortedColumns,
     as_dense,
-    count_bins,
     from_deep,
-    group_means,
     is_settled,
     quantiles,
     rounds,
-    sort_keys,
     take_bins,
     to_deep,
 )
@@ -153,26 +151,22 @@ class ColumnSummaries(Step):
         return found
 
     def _count(self, ground: FitContext, fit: StepFit, rows: PreparedRows) -> Ints:
-        """Return how many of the site's groups of numbers lie in each bin."""
+        """Return how many of the site's groups of numbers lie in each bin: of all rows, and of each class."""
+        kinds = self._counted(ground)
         if GROUPS not in rows.scratch:
-            rows.scratch[GROUPS] = [self._groups(ground, *some) for some in self._blocks(ground, rows)]
+            rows.scratch[GROUPS] = [self._sorted(ground, rows, at) for at in range(kinds)]
         width = ground.columns.width
-        total = np.zeros((self._counted(ground), self._bins(ground) // self._counted(ground)), np.int64)
-        for block in rows.scratch[GROUPS]:
-            for at, (keys, sizes) in enumerate(block):
-                of = slice(at * width, (at + 1) * width)
-                total[at] += count_bins(keys, sizes, fit, fit.taken, shares=self.shares, of=of)
-        return total.ravel()
+        places = [slice(at * width, (at + 1) * width) for at in range(kinds)]
+        counts = [
+            one.count(fit, fit.taken, shares=self.shares, of=of)
+            for one, of in zip(rows.scratch[GROUPS], places, strict=True)
+        ]
+        return np.concatenate(counts)
 
-    def _groups(self, ground: FitContext, cells: npt.NDArray[Any], kinds: Ints) -> list[tuple[Any, Ints]]:
-        """Return the means of groups of a block's numbers, as keys, and the groups' sizes: of all rows, each class."""
-        found = []
-        for at in range(self._counted(ground)):
-            some = cells[kinds >= 0] if at == 0 else cells[kinds == at - 1]
-            there = np.isfinite(some)
-            means, sizes = group_means(np.where(there, some, 0), there, ground.floors[1])
-            found.append((sort_keys(means), sizes))
-        return found
+    def _sorted(self, ground: FitContext, rows: PreparedRows, at: int) -> SortedColumns:
+        """Return the numbers of one kind of rows in order: of all rows (0), or of a class."""
+        blocks = [cells[kinds >= 0 if at == 0 else kinds == at - 1] for cells, kinds in self._blocks(ground, rows)]
+        return SortedColumns.of(blocks, (sum(map(len, blocks)), ground.columns.width), ground.floors[1])
 
     def _sums(self, ground: FitContext, fit: StepFit, rows: PreparedRows) -> Floats:
         """Return for each kind its rows, and for each column the sums, of squares too, and gaps; (numbers,)."""

@@ -10,8 +10,8 @@ import pytest
 
 import fedgeom
 from fedgeom.errors import InputError
+from fedgeom.methods.aggregation import drawn
 from fedgeom.methods.iterative import GroupMedian
-from fedgeom.methods.iterative.aggregation import drawn
 from fedgeom.testing import check_method, example_sites
 from papers.robust.liars import KINDS, lying, with_liars
 from tests.methods.iterative.simulation import simulate

@@ -14,9 +14,7 @@ import numpy as np
 from fedgeom.arrays import Floats
 from fedgeom.errors import InputError
 from fedgeom.federation.settings import Between, Choice, Settings
-from fedgeom.geometry import min_norm
 from fedgeom.protocols.fixed_point import fixed_sum
-from fedgeom.protocols.pairwise import cosines
 from fedgeom.protocols.secure_sum.messages import SumQuestion
 from fedgeom.protocols.secure_sum.rules import LEAST_GROUPS, GroupDraw
 
@@ -239,6 +237,8 @@ class Consistent(Aggregation):
 
     def weights_of(self, vectors: Floats, weights: Floats) -> Floats:
         """Return p of Eq. 10, (sites,)."""
+        from fedgeom.protocols.pairwise import cosines  # needs the pairwise protocol, which no other rule does
+
         lengths = np.linalg.norm(vectors, axis=1) if self.deviations == "raw" else None
         return self.weigh(cosines(vectors), lengths, start=weights if self.start == "rows" else None)
 
@@ -249,6 +249,8 @@ class Consistent(Aggregation):
 
         Line searches begin at ``start``, (sites,), or at equal weights.
         """
+        from fedgeom.geometry import min_norm  # imports scipy.optimize, which no other rule needs
+
         gram = cosines if lengths is None else cosines * lengths[:, None] * lengths[None, :]
         count = len(gram)
         bound = min(max(self.min_effective_sites, mixed), float(count))
