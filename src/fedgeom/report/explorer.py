@@ -379,8 +379,9 @@ def _view(scene: Scene) -> str:
     keys = {"in": "zoom in", "out": "zoom out", "back": "back", "svg": "save SVG", "png": "save PNG"}
     buttons = " ".join(f'<button type="button" data-view="{key}">{said}</button>' for key, said in keys.items())
     marked = any(one.rows for one in scene.shapes)
-    said = "Drag to move the disc by an isometry; a double click takes a place to the centre."
     said = "Drag to move the disc by an isometry; a double click takes a place to the centre. Areas do not move."
+    inner = f"{colour if marked else ''}{buttons}{markup.paragraph(said, 'dim')}"
+    return f"<fieldset><legend>View</legend>{inner}</fieldset>"
 
 
 def _joint(scene: Scene, site: str) -> bool:

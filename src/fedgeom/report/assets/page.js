@@ -86,7 +86,7 @@ for (const svg of document.querySelectorAll(".explorer svg[data-moves]")) {
       const style = getComputedStyle(marks[index]);
       for (const name of ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity", "stroke-linecap", "opacity", "display", "font-size", "text-anchor", "dominant-baseline"]) one.style.setProperty(name, style.getPropertyValue(name));
     });
-    copy.setAttribute("xmlns", "http://www.w3.org/2000/svg"); copy.setAttribute("width", 1400); copy.setAttribute("height", 1400);
+    copy.setAttribute("width", 1400); copy.setAttribute("height", 1400);
     return "data:image/svg+xml;charset=utf-8," + encodeURIComponent(new XMLSerializer().serializeToString(copy));
   };
   const save = (address, name) => { const link = document.createElement("a"); link.href = address; link.download = name; link.click(); };
