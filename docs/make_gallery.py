@@ -70,6 +70,8 @@ def settings_for(method: str) -> dict[str, Any]:
     """Return what a method has to be told here: few rounds, with figures, and a map to the disc."""
     known = {one.name for one in dataclasses.fields(method_class(method))}
     found: dict[str, Any] = {"embedding": "discriminant"} if method == "hulls" else {}
+    if method == "poincare-map":
+        found["prepare"] = "table"
     if method == "moments":
         found["space"] = "euclidean"
     if "n_rounds" in known and method != "shrunk":

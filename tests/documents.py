@@ -144,6 +144,7 @@ AT_HAND: dict[str, Callable[[], dict[str, Any]]] = {
     "docs/ellipses.md": ellipses,
     "docs/hulls.md": dict,
     "docs/hyperfed.md": hyperfed,
+    "docs/maps.md": moments,
     "docs/moments.md": moments,
     "docs/own-method.md": own_method,
     "docs/predict.md": predict,

@@ -160,6 +160,7 @@ METHOD_PAGES = [
     "shrunk",
     "ptopofl",
     "hyperfed",
+    "maps",
 ]
 
 

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 
@@ -23,6 +24,11 @@ def test_there_are_few_names_and_the_help_groups_them_all():
     assert sorted(grouped) == sorted(NAMES)
     assert len(set(grouped)) == len(grouped)
     assert len(GROUPED) == 9
+
+
+def test_the_citation_is_of_this_version():
+    text = (Path(__file__).parents[1] / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\nversion: {fedgeom.__version__}\n" in text
 
 
 def test_help_fits_on_two_screens():

@@ -7,7 +7,7 @@
 
 Running          check, describe, Describe, run, compare, sweep, Run, Ledger, Policy, DP, SimulatedNetwork, load_model
 Data             SiteData, split, partition, holdout, Holdout, read_site, shared_columns, load_set
-Methods          Hulls, Moments, XCLP, XCLPTraining, Shrunk, PTopoFL, HyperFed, Ridge, Ellipses, Pipeline
+Methods          Hulls, Moments, XCLP, XCLPTraining, Shrunk, PTopoFL, HyperFed, Ridge, Ellipses, PoincareMap, Pipeline
 Algorithms       FedAvg, FedAvgM, FedProx, Scaffold, FedDyn, FedNova, FedAdam, FedYogi, Interpolated, LocalOnly
 Personal ones    Ditto, PFedMe, FedPer, FedRep, FedBABU
 For networks     Moon, FedRoD, FedLC, SphereFed, FedProto

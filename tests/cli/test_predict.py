@@ -428,3 +428,56 @@ def test_at_a_deployed_site_the_columns_have_names_and_at_the_coordinator_it_is_
         assert "give the folder of the run, and --site" in call(
             "predict", tmp_path / "joint.safetensors", crossed, "--label", "y", code=2
         )
+
+
+def test_places_on_a_map_go_into_a_table_or_an_anndata_file(tmp_path):
+    anndata = pytest.importorskip("anndata")
+    sites = at_depth()
+    run = fedgeom.run(fedgeom.PoincareMap(n_landmarks=16), sites, record=tmp_path / "run")
+    names = [f"x{at}" for at in range(sites[0].shape[1])]
+    cells = anndata.AnnData(sites[0].X.astype(np.float32))
+    cells.var_names = names
+    cells.write_h5ad(tmp_path / "cells.h5ad")
+    wanted = run.model.transform(sites[0].X.astype(np.float32))
+    file = tmp_path / "rows.csv"
+    np.savetxt(file, sites[0].X, delimiter=",", header=",".join(names), comments="", fmt="%.17g")
+    lines = list(csv.reader(call("predict", tmp_path / "run", file, "--map", only_results=True).splitlines()))
+    assert lines[0] == ["row", "class", "probability", "map_1", "map_2"]
+    placed = np.array([line[3:] for line in lines[1:]], float)
+    np.testing.assert_allclose(placed, run.model.transform(sites[0].X), atol=1e-6)
+    said = call("predict", tmp_path / "run", tmp_path / "cells.h5ad", "--map", "--out", tmp_path / "out.h5ad")
+    assert "obsm X_poincare" in " ".join(said.split())
+    np.testing.assert_allclose(anndata.read_h5ad(tmp_path / "out.h5ad").obsm["X_poincare"], wanted, atol=1e-9)
+    fedgeom.run(fedgeom.Moments(space="euclidean"), sites, record=tmp_path / "flat")
+    assert "has rows on no map" in call("predict", tmp_path / "flat", file, "--map", code=2)
+
+
+def test_new_rows_are_read_as_the_study_said(tmp_path):
+    """Names, units and words for gaps of the study's file hold for later rows, and those of a site for that site."""
+    blocks = ""
+    for at in range(3):
+        rows = []
+        for row in range(60):
+            height = 150 + row % 40
+            x = -9 if row % 9 == 1 else row % 7
+            rows.append(f"{height * (1 if at else 0.01)},{x},{'ab'[height + x > 172]}")
+        names = "height,x,y" if at else "Groesse,x,y"
+        (tmp_path / f"s{at}.csv").write_text("\n".join([names, *rows]) + "\n")
+        own = "" if at else "rename = { Groesse = 'height' }\nunits = { height = 100 }\n"
+        blocks += f'[[sites]]\nfile = "s{at}.csv"\n{own}'
+    study = tmp_path / "study.toml"
+    study.write_text(f'label = "y"\nprepare = "table"\nmethod = "ridge"\nmissing = [-9]\n{blocks}')
+    call("run", study, "--policy", "relaxed", "--out", tmp_path / "run")
+    (tmp_path / "metres.csv").write_text("Groesse,x\n1.72,-9\n1.8,3\n")
+    (tmp_path / "cm.csv").write_text("height,x\n172,-9\n180,3\n")
+    (tmp_path / "gaps.csv").write_text("height,x\n172,\n180,3\n")
+
+    def said(file, *options):
+        run = tmp_path / "run-1"
+        return call("predict", run, tmp_path / file, "--probabilities", *options, only_results=True)
+
+    wanted = said("gaps.csv", "--as-is")
+    assert said("cm.csv") == wanted
+    assert said("cm.csv", "--as-is") != wanted
+    assert said("metres.csv", "--site", "s0") == said("gaps.csv", "--as-is", "--site", "s0")
+    assert "read as the study's file says (missing)" in call("predict", tmp_path / "run-1", tmp_path / "cm.csv")

@@ -160,6 +160,7 @@ SPOILT: tuple[Method, ...] = (
     fedgeom.Moments(prepare=[{"name": "pca", "n_components": 1, "exact_columns": 1}], space="euclidean"),
     fedgeom.Describe(per_site=True, bits=12, quantiles=(0.5,)),
     fedgeom.XCLP(hash_bits=64, hamming="bfv" if importlib.util.find_spec("seal") else "ot"),
+    fedgeom.PoincareMap(n_landmarks=4, min_cell=1),
     fedgeom.XCLP(graph="anchors", n_anchors=4, n_rounds=2, min_cell=1, confidence="code"),
     fedgeom.XCLPTraining(
         n_rounds=2, warmup_rounds=1, steps=1, labels={"name": "xclp", "n_anchors": 4, "steps": 1, "min_cell": 1}

@@ -18,6 +18,7 @@ ONE_EACH: dict[str, tuple[str, Callable[[], Method]]] = {
     "hulls": ("", lambda: fedgeom.Hulls(epsilon=0.2)),
     "ellipses": ("", fedgeom.Ellipses),
     "moments": ("", fedgeom.Moments),
+    "poincare-map": ("", fedgeom.PoincareMap),
     "ridge": ("", fedgeom.Ridge),
     "xclp": ("", lambda: fedgeom.XCLP(graph="anchors", n_anchors=6, n_rounds=2)),
     "xclp-training": (

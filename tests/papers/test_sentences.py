@@ -243,6 +243,14 @@ def _advantage() -> Iterable[str]:
     )
     assert b < 0
     yield f"is {a:.3f} in A and none in B ({found['A']['seeds']} seeds"
+    from papers.ptopofl.table1 import PAPER
+
+    public = {name: found[f"{name}, public program"] for name in "AB"}
+    yield f"public program ({public['A']['seeds']} seeds)"
+    auc = {name: [one["rows"][row]["auc"]["mean"] for row in PAPER[name]] for name, one in public.items()}
+    yield f"an AUC of {min(auc['A']):.3f} to {max(auc['A']):.3f} in A and {min(auc['B']):.3f} in B"
+    printed = [value for name in "AB" for value, _ in PAPER[name].values()]
+    yield f"the published {min(printed):.3f} to {max(printed):.3f} do not come from it"
 
 
 @says("ptopofl", "Figure 2")

@@ -124,8 +124,11 @@ def _draw(run: Run, file: Path, truth: Truth | None) -> Path | None:
     """Draw the shapes of a run, and keep some rows for its page; None where the method has no shapes."""
     from fedgeom.report.disc import draw_disc
     from fedgeom.report.ellipses import draw_ellipses
-    from fedgeom.report.run_folder import keep_rows
+    from fedgeom.report.run_folder import is_map, keep_rows
 
+    if is_map(run.model):
+        keep_rows(as_seen(run), file.parent)
+        return None
     if run.model.in_disc:
         seen = as_seen(run)
         keep_rows(seen, file.parent)

@@ -40,6 +40,13 @@ AnyKinds = Annotated[
         help="Take numbers of another kind than those that the model learnt from, such as 2 where all were 0 or 1.",
     ),
 ]
+AsIs = Annotated[
+    bool,
+    typer.Option(
+        "--as-is",
+        help="Read the rows as they stand; otherwise as the study's file said: rename, units, missing, …",
+    ),
+]
 Deeper = Annotated[
     bool,
     typer.Option("--deeper", help='With --site: tell apart the joint classes inside a word ("T cell › class 3").'),
@@ -56,6 +63,13 @@ Index = Annotated[
     ),
 ]
 Probabilities = Annotated[bool, typer.Option("--probabilities", help="Write the probability of every class, too.")]
+OnMap = Annotated[
+    bool,
+    typer.Option(
+        "--map",
+        help="Write where each row is on the hyperbolic map, too: columns map_1, map_2, in .h5ad obsm X_poincare.",
+    ),
+]
 Unknown = Annotated[
     float | None,
     typer.Option(
@@ -114,8 +128,10 @@ def predict(
     label: Label = None,
     index: Index = None,
     probabilities: Probabilities = False,
+    on_map: OnMap = False,
     unknown: Unknown = None,
     known: KnownRows = None,
+    as_is: AsIs = False,
     out: Out = None,
     force: Force = False,
 ) -> None:
@@ -142,17 +158,24 @@ def predict(
     if unknown is None and known is not None:
         raise InputError("--known FILE is the measure for --unknown; say which share: --unknown 0.05")
 
+    how = {} if as_is else study_reading(model, site)
+    if how:
+        complain(
+            f"read as the study's file says ({', '.join(how)}); --as-is reads the rows as they stand", style="dim"
+        )
     if known is not None:
-        shown = _read(known, chosen, columns, ignore_others, label, index)
+        shown = _read(known, chosen, columns, ignore_others, label, index, how)
         chosen = chosen.with_known(shown.X if chosen.preparation is None else shown)
-    table = _read(file, chosen, columns, ignore_others, label, index)
+    table = _read(file, chosen, columns, ignore_others, label, index, how)
     names = row_names(file, table, index)
+    raw = chosen
     chosen, table = _prepared(chosen, table, file)
+    places = _places(raw, chosen, table.X) if on_map else None
     found = np.asarray(chosen.predict(table.X))
     chances = chosen.predict_proba(table.X) if hasattr(chosen, "predict_proba") else None
     if probabilities and chances is None:
         raise InputError(f"{chosen!r} gives no probabilities; leave out --probabilities")
-    made = Predictions(names, found, None if chances is None else chances.max(axis=1))
+    made = Predictions(names, found, None if chances is None else chances.max(axis=1), places=places)
     if probabilities:
         made = replace(made, classes=tuple(map(str, chosen.classes_)), probabilities=chances)
     if unknown is not None:
@@ -167,9 +190,28 @@ def predict(
         complain(f"{share:.3f} of {len(table.y)} rows agree with {label!r}", style="green")
 
 
-def _what_is_in(out: Path, made: Predictions) -> str:
-    from fedgeom.data.predictions import ADDED
+def _places(model: Any, bare: Any, X: Any) -> Any:
+    """Return where prepared rows are on the map of a model; ``bare``: the model that takes such rows."""
+    from fedgeom.errors import InputError
+    from fedgeom.preparation import LandmarkMap
 
+    if hasattr(bare, "transform"):
+        return bare.transform(X)
+    if bare.in_disc:
+        return bare.to_disc(X)
+    if model.preparation is not None and isinstance(model.preparation.steps[-1], LandmarkMap):
+        return X
+    raise InputError(
+        f"--map given; {model!r} has rows on no map. Those that have are PoincareMap, Hulls, and other methods whose "
+        "preparation ends with a map"
+    )
+
+
+def _what_is_in(out: Path, made: Predictions) -> str:
+    from fedgeom.data.predictions import ADDED, OBSM_MAP
+
+    if out.suffix == ".h5ad" and made.places is not None:
+        return "a copy with " + ", ".join([*(f"{ADDED}{name}" for name in made.columns()), f"obsm {OBSM_MAP}"])
     if out.suffix in (".h5ad", ".parquet"):
         return "a copy with " + ", ".join(f"{ADDED}{name}" for name in made.all_columns())
     return "a table of " + ", ".join(made.all_columns())
@@ -217,8 +259,28 @@ def load(run: Path, site: str | None) -> Any:
     return model
 
 
+def study_reading(run: Path, site: str | None) -> dict[str, Any]:
+    """Return how the study's file had tables read, or this site's, where the run's folder says it."""
+    import msgspec
+
+    from fedgeom.deploy.federation_file import READING
+
+    file = (run if run.is_dir() else run.parent) / READING
+    if not file.is_file():
+        return {}
+    content = msgspec.json.decode(file.read_bytes())
+    found: dict[str, Any] = content["sites"].get(site, content["all"])
+    return found
+
+
 def _read(
-    file: Path, model: Any, columns: str | None, ignore_others: bool, label: str | None, index: str | None
+    file: Path,
+    model: Any,
+    columns: str | None,
+    ignore_others: bool,
+    label: str | None,
+    index: str | None,
+    how: dict[str, Any],
 ) -> Any:
     """Return the file's table with its columns in the model's order."""
     import numpy as np
@@ -238,9 +300,9 @@ def _read(
         wanted = list(model.column_names)
     beside = () if index is None else (index,)
     if model.preparation is not None:
-        return _read_raw(file, model, wanted, label, beside)
+        return _read_raw(file, model, wanted, label, beside, how)
     try:
-        table = read_table(file, columns=wanted, label=label, also=beside)
+        table = read_table(file, columns=wanted, label=label, also=beside, reading=how)
     except TextColumnsError as error:
         strange = [name for name in error.words if name not in model.column_names]
         if not model.column_names or len(strange) < len(error.words):
@@ -261,12 +323,14 @@ def _read(
     return replace(table, X=rows)
 
 
-def _read_raw(file: Path, model: Any, wanted: Any, label: str | None, also: tuple[str, ...]) -> Any:
+def _read_raw(
+    file: Path, model: Any, wanted: Any, label: str | None, also: tuple[str, ...], how: dict[str, Any]
+) -> Any:
     """Return a raw file's table as it came, with its columns of text; those that the model does not know are left."""
     from fedgeom.data.readers import read_table
     from fedgeom.errors import InputError
 
-    how = {"categorical": model.preparation.raw.texts}
+    how = how | {"categorical": model.preparation.raw.texts}
     table = read_table(file, columns=wanted, label=label, also=also, as_it_came=True, text=True, reading=how)
     named = set(model.column_names)
     if named and table.columns and not named & set(table.columns):

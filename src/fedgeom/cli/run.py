@@ -62,12 +62,13 @@ def run(
     from fedgeom.cli.outcome import kept, new_folder, show, this_folder
     from fedgeom.cli.screen import Questions, console, tell
     from fedgeom.deploy.federation_check import check_federation, stop_if_unready
-    from fedgeom.deploy.federation_file import policy_line, read_federation
+    from fedgeom.deploy.federation_file import READING, kept_reading, policy_line, read_federation
     from fedgeom.engines.run import run as conduct
     from fedgeom.errors import InputError
     from fedgeom.federation.record import read_folder
     from fedgeom.report.page import PAGE
     from fedgeom.report.table import Cell
+    from fedgeom.storage import write_json
 
     screen = console()
     plan = read_federation(federation)
@@ -104,6 +105,9 @@ def run(
                 chosen=checked.chosen,
                 checked=looked,
             )
+        kept_how = kept_reading(plan)
+        if kept_how["all"] or kept_how["sites"]:
+            write_json(folder / READING, kept_how, private=True)
         screen.print()
         show(finished, screen)
         rows = f"; new rows: fedgeom predict {folder} FILE" if getattr(finished.model, "predicts", True) else ""

@@ -43,6 +43,8 @@ class SiteEntry(ReadOptions, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     index: str = ""
 
 
+READING = "reading.json"
+"""In a run's folder: how the study's file had tables read, for rows that are predicted later."""
 DESCRIBE = "describe"
 """The method that describes tables (`fedgeom.Describe`); it takes text as it is."""
 
@@ -220,6 +222,23 @@ def policy_line(federation: FederationFile, base: str) -> str:
             f"Policy: as fedgeom site init writes it{changed}; --policy relaxed lifts its limits in simulations."
         )
     return f"Policy: relaxed, for simulations{changed}; real sites refuse more (--policy strict)."
+
+
+def kept_reading(federation: FederationFile) -> dict[str, Any]:
+    """Return what a file says of how tables are read, of all sites and of each that says something of its own."""
+    names = site_names(federation)
+    own = {name: _said(reading_of(federation, entry)) for name, entry in zip(names, federation.sites, strict=True)}
+    whole = _said(reading_of(federation))
+    return {"all": whole, "sites": {name: one for name, one in own.items() if one != whole}}
+
+
+def _said(reading: ReadOptions) -> dict[str, Any]:
+    usual = ReadOptions()
+    return {
+        name: getattr(reading, name)
+        for name in ReadOptions.__struct_fields__
+        if getattr(reading, name) != getattr(usual, name)
+    }
 
 
 def read_sites(path: str | Path, federation: FederationFile) -> list[SiteData]:

@@ -25,7 +25,7 @@ from fedgeom.data.validation import Report
 from fedgeom.engines.check import NAMES, CheckedSites, check_aligned
 from fedgeom.engines.embedded import EmbeddedEngine, Interfere
 from fedgeom.engines.network import NetworkEngine, SimulatedNetwork
-from fedgeom.engines.workers import check_jobs
+from fedgeom.engines.workers import check_jobs, one_thread
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.evaluation.evaluation import evaluate_run
 from fedgeom.federation.coordinator import Coordinator, Event
@@ -315,7 +315,7 @@ def run(
     if record is None and (resumable or resume or writers):
         raise InputError("resumable and resume need record, the run's folder, and so do writers")
     made = _engine_class(engine, n_jobs, network)
-    with shared_gap_check():
+    with shared_gap_check(), one_thread():
         found = check_aligned(method, sites, policy, seed=seed) if checked is None else checked
         found.report.raise_errors(
             but=("policy",)

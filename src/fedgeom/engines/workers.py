@@ -13,6 +13,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from multiprocessing.connection import Connection, wait
 
 import msgspec
@@ -200,6 +201,32 @@ def _done(site: str, request: bytes, answer: Answer) -> WorkerAnswer:
     if isinstance(found, Lost):
         return WorkerAnswer(site, memoryview(b""), found.reason)
     return WorkerAnswer(site, memoryview(found))
+
+
+TOLD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+"""Environment variables that say how many threads numerical libraries use: then they do."""
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Have numerical libraries use one thread, unless the environment says how many: on small arrays they fight."""
+    if any(os.environ.get(name) for name in TOLD):
+        yield
+        return
+    from threadpoolctl import threadpool_limits  # it looks for libraries: 20 ms
+
+    torch = sys.modules.get("torch")
+    before = torch.get_num_threads() if torch is not None else os.cpu_count() or 1
+    os.environ[TOLD[0]] = "1"  # for libraries that are loaded on the way
+    try:
+        with threadpool_limits(1):
+            if torch is not None:
+                torch.set_num_threads(1)
+            yield
+    finally:
+        os.environ.pop(TOLD[0], None)
+        if "torch" in sys.modules:
+            sys.modules["torch"].set_num_threads(before)
 
 
 def use_threads(count: int) -> None:

@@ -125,9 +125,14 @@ class Method(Settings):
 
     @property
     def preparing(self) -> tuple[Step, ...]:
-        """The steps of preparation, as objects."""
-        found: tuple[Step, ...] = self.prepare or ()  # type: ignore[assignment]
-        return found
+        """The steps of preparation, as objects: those of ``prepare``, and the method's own."""
+        given: tuple[Step, ...] = self.prepare or ()  # type: ignore[assignment]
+        return (*given, *self.own_steps)
+
+    @property
+    def own_steps(self) -> tuple[Step, ...]:
+        """The steps that the method itself puts behind those that the user asks for; they follow from its settings."""
+        return ()
 
     @property
     def planned_steps(self) -> tuple[Step, ...]:

@@ -44,6 +44,8 @@ TAKE_ROWS = (
     "class_scores",
     "scores",
     "to_disc",
+    "transform",
+    "pseudotime",
     "density_scores",
 )
 """What a model may have that takes rows: each puts the columns of a table with names into the model's order."""

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from fedgeom.methods.iterative.algorithms.server_optimizers import FedAvgM as FedAvgM
     from fedgeom.methods.iterative.algorithms.server_optimizers import FedYogi as FedYogi
     from fedgeom.methods.moments.method import Moments as Moments
+    from fedgeom.methods.poincare_map.method import PoincareMap as PoincareMap
     from fedgeom.methods.ptopofl.method import PTopoFL as PTopoFL
     from fedgeom.methods.ridge.method import Ridge as Ridge
     from fedgeom.methods.shrunk.method import Shrunk as Shrunk
@@ -68,6 +69,7 @@ HOMES = {
     "Scaffold": ("iterative.algorithms.proximal", "scaffold"),
     "SphereFed": ("iterative.algorithms.networks", "spherefed"),
     "Moments": ("moments.method", "moments"),
+    "PoincareMap": ("poincare_map.method", "poincare-map"),
     "PTopoFL": ("ptopofl.method", "ptopofl"),
     "Ridge": ("ridge.method", "ridge"),
     "Shrunk": ("shrunk.method", "shrunk"),
@@ -101,6 +103,7 @@ SUMMARIES = {
     "scaffold": "For sites whose patients differ: FedAvg that corrects each site's drift (Karimireddy et al. 2020).",
     "spherefed": "For networks at sites that lack some classes: the last layer is fixed (Dong et al. 2022).",
     "moments": "For a quick first result with shared class names: one sum of averages and spreads of each class.",
+    "poincare-map": "For a joint picture of all sites' rows: a map in the hyperbolic disc, where trees of classes fit.",
     "ptopofl": "For sites of several kinds: those whose data have a similar shape train a model together.",
     "ridge": "For tables or images with shared class names: the model of all rows in one place, quickly.",
     "shrunk": "For small sites whose patients differ: a logistic regression for each that leans on a joint one.",

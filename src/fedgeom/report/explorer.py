@@ -16,7 +16,7 @@ from fedgeom.report import markup
 from fedgeom.report.ellipses import outline as ellipse
 from fedgeom.report.ellipses import plane
 from fedgeom.report.markup import escape
-from fedgeom.report.run_folder import RunFiles
+from fedgeom.report.run_folder import RunFiles, is_map
 from fedgeom.report.table import ReportTable, to_html
 
 SIZE = 1000.0
@@ -65,6 +65,8 @@ def scene_of(run: RunFiles) -> Scene | None:
         return None
     if "hull_points" in run.artifacts and getattr(run.model, "in_disc", False):
         return _hulls(run)
+    if is_map(run.model):
+        return _landmarks(run)
     gaussians = getattr(run.model, "covariances", None)
     if gaussians is not None and gaussians.shape[-1] and getattr(run.model, "curvature", None) is None:
         return _gaussians(run)
@@ -106,6 +108,40 @@ def _hulls(run: RunFiles) -> Scene:
     classes = _called(names, shapes, labels)
     dots = _dots(run, place)
     return Scene("The Poincaré disc", note, True, classes, list(senders.values()), shapes, regions, labels, dots)
+
+
+def _landmarks(run: RunFiles) -> Scene:
+    def place(points: Floats) -> Floats:
+        return np.column_stack([SIZE / 2 * (1 + points[:, 0]), SIZE / 2 * (1 - points[:, 1])])
+
+    model = run.model.bare()
+    names = run.class_names()
+    widest = float(model.sizes.max())
+    shapes = []
+    for at, (x, y) in enumerate(place(model.landmarks).tolist()):
+        counts = model.counts[at]
+        group = int(counts.argmax()) if counts.any() else -1
+        radius = max(3.0, 16.0 * float(np.sqrt(model.sizes[at] / widest)))
+        circle = f"M{x - radius:.0f} {y:.0f}a{radius:.0f} {radius:.0f} 0 1 0 {2 * radius:.0f} 0"
+        known = ", ".join(f"{names[one]} {counts[one]}" for one in np.argsort(-counts).tolist() if counts[one])
+        said = f"landmark {at + 1}: the mean of {model.sizes[at]:,} rows; near it {known or 'no class has enough rows'}"
+        shapes.append(Outline(group, "", f"{circle}a{radius:.0f} {radius:.0f} 0 1 0 -{2 * radius:.0f} 0z", said))
+    flat = dataclasses.replace(model, centre=np.zeros(2))
+    axis = np.linspace(-1, 1, GRID)
+    inside = np.hypot(*np.meshgrid(axis, axis)) < 0.9995
+    regions, labels = _regions(flat.predict_proba, axis, axis, inside, place)
+    middle = f"rows of {model.root!r}" if model.root else "all rows"
+    whose = f"{run.home}'s own rows" if run.home else "rows, which stayed at the sites"
+    note = (
+        f"Circles are landmarks, means of cells of rows of all sites: the larger, the more rows. Dots are {whose}. The "
+        f"middle of {middle} is at the centre, and distances grow towards the rim without end. Tinted areas show which "
+        "class is most frequent near."
+    )
+    dots = _dots(run, place)
+    called = {group: name for group, name in _called(names, shapes, labels).items() if group >= 0}
+    numbers = [(group, *spot) for (group, *_), spot in zip(labels, _apart(_spots(labels)).tolist(), strict=True)]
+    title = "The joint map, in the Poincaré disc"
+    return Scene(title, note, True, called, [], shapes, regions, numbers, dots)
 
 
 def _gaussians(run: RunFiles) -> Scene:
@@ -158,6 +194,10 @@ def _gaussians(run: RunFiles) -> Scene:
     regions, _ = _regions(_in_plane(model, groups, directions), across[0], across[1], everywhere, place)
     dots = _dots(run, place)
     return Scene("The plane", note, False, called, list(senders.values()), shapes, regions, labels, dots, tall)
+
+
+def _spots(labels: Sequence[tuple[int, float, float]]) -> Floats:
+    return np.array([spot for _, *spot in labels], np.float64).reshape(-1, 2)
 
 
 def _apart(spots: Floats, steps: int = 60) -> Floats:

@@ -142,7 +142,7 @@ def method_words(run: RunFiles) -> str:
     if isinstance(steps, str):
         steps = [steps]
     named = [str(one.get("name", "?")) if isinstance(one, Mapping) else str(one) for one in steps]
-    before = f" Rows were first prepared jointly: {', '.join(named)}." if named else ""
+    before = f" Rows were first prepared jointly: {', '.join(named)}." if named and run.predicts else ""
     return f"Method {run.method}. {run.idea()}{before}"
 
 

@@ -492,7 +492,7 @@ class JoinPart(Part[JoinMemory]):
 
     def _columns(self) -> tuple[int, bytes]:
         """Return how many columns the site has, and a hash of their names."""
-        if self.memory.terms.get("prepare"):  # what columns the sites have, they tell each other later
+        if self.settings.preparing:  # what columns the sites have, they tell each other later
             return 0, b""
         data = self.site.data
         return data.shape[1], hash_columns(self.site.run, data.columns)

@@ -102,7 +102,7 @@ class SphereFed(Algorithm):
     name: ClassVar[str] = "spherefed"
 
     network: NetworkOrName | None = "mlp"
-    """A network with at least as many features as there are classes."""
+    """The network."""
     head: HeadOrName = Orthonormal.name
     """The fixed head."""
     loss: LossOrName = SquaredError.name
