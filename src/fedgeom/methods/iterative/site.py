@@ -193,7 +193,7 @@ class TrainingSite(SummingSite[TrainingMemory]):
             why = "some are huge or no numbers"
         if why:
             raise ProtocolError(f"what was given does not fit the model of {shape.size} shared numbers: {why}")
-        return state
+        return state.copy()  # a local step may write into it
 
     @answers(TrainOpen)
     def train_open(self, ask: TrainOpen) -> Update:
