@@ -226,7 +226,8 @@ def test_bins_join_neighbours_until_no_cell_is_small(seed: int) -> None:
             np.add.at(own, (kind[site == one], cell[site == one]), 1)
             counts[0, :, at] += np.minimum(own, FLOORS[1])
             counts[1, :, at] += own > 0
-    stands = merge_bins(counts, groups, 5, bins, FLOORS)
+    tables = [(members, counts[:, :, at], FLOORS) for at, members in enumerate(groups)]
+    stands = merge_bins(tables, 5, bins)
     assert (np.diff(stands, axis=1) >= 0).all()  # neighbours alone
     assert (stands[:, 0] == 0).all()
     assert 5 < sum(len(set(one)) for one in stands.tolist()) < 25
@@ -240,10 +241,10 @@ def test_bins_join_neighbours_until_no_cell_is_small(seed: int) -> None:
 
 
 def test_bins_with_enough_rows_stay_as_they_are() -> None:
-    counts = np.full((2, 1, 1, 9), 50)
-    np.testing.assert_array_equal(merge_bins(counts, [[1, 0]], 2, 3, FLOORS), [[0, 1, 2], [0, 1, 2]])
-    counts[:, :, :, 4] = 0  # an empty cell is no harm
-    np.testing.assert_array_equal(merge_bins(counts, [[1, 0]], 2, 3, FLOORS), [[0, 1, 2], [0, 1, 2]])
+    counts = np.full((2, 1, 9), 50)
+    np.testing.assert_array_equal(merge_bins([([1, 0], counts, FLOORS)], 2, 3), [[0, 1, 2], [0, 1, 2]])
+    counts[:, :, 4] = 0  # an empty cell is no harm
+    np.testing.assert_array_equal(merge_bins([([1, 0], counts, FLOORS)], 2, 3), [[0, 1, 2], [0, 1, 2]])
 
 
 def flags_of_two_classes(apart: int, *, opposite_at: int = -1) -> tuple[list[Floats], list[Any]]:

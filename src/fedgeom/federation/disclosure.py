@@ -775,23 +775,19 @@ def _leave_out(why: npt.NDArray[np.uint8], look: int, reason: int, layout: Floor
         why[layout.columns + look] = reason
 
 
-def merge_bins(
-    counts: Ints, groups: Sequence[Sequence[int]], columns: int, bins: int, floors: tuple[int, int]
-) -> Ints:
+def merge_bins(tables: Iterable[tuple[Sequence[int], Ints, tuple[int, int]]], columns: int, bins: int) -> Ints:
     """Return which bin stands for each bin of a column, (columns, bins): the first of those that were merged.
 
-    Groups of columns have a cell for each product of their bins. Bins join a neighbour, in all groups of their column,
-    until each cell is empty or has enough rows and sites of each kind of rows that are summed by themselves. Where a
-    cell is left out instead, all others together would show it.
+    Groups of columns have a cell for each product of their bins, and two groups one for each product of theirs. Bins
+    join a neighbour, in all tables of their column, until each cell is empty or has enough rows and sites of each kind
+    of rows that are summed by themselves. Where a cell is left out instead, all others together would show it.
 
-    counts (2, kinds of rows, groups, cells): rows, each site's at most the floor, and sites; groups: the columns of
-    each, the first one's bins being the farthest apart in the cells.
+    tables: for each group, or two, its columns, the first one's bins being the farthest apart in the cells;
+    (2, kinds of rows, cells): rows, each site's at most the floor, and sites; and the floors, sites and rows.
     """
-    least_sites, least_rows = floors
     stands = np.tile(np.arange(bins), (columns, 1))
-    for at, members in enumerate(groups):
-        shape = (2, -1, *(bins,) * len(members))
-        whole = counts[:, :, at, : bins ** len(members)].reshape(shape)
+    for members, counts, (least_sites, least_rows) in tables:
+        whole = counts[:, :, : bins ** len(members)].reshape(2, -1, *(bins,) * len(members))
         while True:
             rows, sites = _joined(whole, [np.unique(stands[column]) for column in members])
             few = ((rows > 0) & ((rows < least_rows) | (sites < least_sites))).any(axis=0)

@@ -132,7 +132,7 @@ def row_terms(
     without one of its rows: the difference is what the row added. Numbers for which such differences do not add up, as
     how many sites have a column, are no sums over rows, and are counted only (`RowTerms.uneven`); where that is so of
     most numbers of a sum, as of parameters that are trained, the whole sum is. Sums that decide what is too rare
-    (`SumQuestion.decides_floors`) are left out, and those of groups of rows, or of rounded counts
+    (`SumQuestion.decides_floors`) are left out, and those of groups of rows
     (`SumQuestion.rounded`), which no row is a term of: they have tests of their own. A run that is refused before the
     first sum raises why.
     """
