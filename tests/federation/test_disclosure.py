@@ -279,8 +279,8 @@ def test_counts_that_share_words_come_back(sites: int, floor: int) -> None:
     rng = np.random.default_rng(0)
     numbers = rng.integers(0, 2, (4, layout.class_pairs))
     numbers[0] *= floor
-    total = layout.pack(numbers) * sites  # as if all sites had the same
-    np.testing.assert_array_equal(layout.unpack(total), numbers * sites)
+    total = layout.packing.pack(numbers) * sites  # as if all sites had the same
+    np.testing.assert_array_equal(layout.packing.unpack(total), numbers * sites)
     assert layout.class_pairs == (63 if sites < 2**20 else 0)
 
 

@@ -315,9 +315,43 @@ def test_n2_evaluation(prepare: Any) -> None:
     assert found.terms[:, learnt].any(axis=0).all()
 
 
-@finding("N3: a cell of two columns of 0 and 1 with one row: a count, and no more")
-def test_n3_small_cell_of_two_columns() -> None:
-    assert_none(groups_of(fedgeom.Ridge(), tables(small_cell)))
+def one_dose(at: int, X: Floats, y: Any) -> tuple[Floats, Any]:
+    """Of the rows with a 1 in one column, a single one has a number in another, which is 0 in most."""
+    place = np.arange(len(X))
+    both = (at == 1) & (place == 0)
+    return np.column_stack([X, place % 3 == 0, np.where((place % 3 == 1) | both, 2 + X[:, 0], 0.0)]), y
+
+
+def two_sparse(at: int, X: Floats, y: Any) -> tuple[Floats, Any]:
+    """Two columns are 0 in most rows, and in one row neither is."""
+    found, y = one_dose(at, X, y)
+    found[:, 3] *= 1.5 + X[:, 1] ** 2
+    return found, y
+
+
+def one_seven(at: int, X: Floats, y: Any) -> tuple[Floats, Any]:
+    """A column of 0 and 1 has a single 7."""
+    place = np.arange(len(X))
+    return np.column_stack([X, np.where((at == 1) & (place == 7), 7, place % 3 == 0)]), y
+
+
+def nested(at: int, X: Floats, y: Any) -> tuple[Floats, Any]:
+    """All rows with a 1 in one column have one in another too, but a single one."""
+    place = np.arange(len(X))
+    found = np.column_stack([X, place % 4 < 2, place % 4 == 0])
+    found[5, 3:] = [0, 1] if at == 1 else found[5, 3:]
+    return found, y
+
+
+@pytest.mark.parametrize(
+    "method",
+    [fedgeom.Ridge(), fedgeom.Moments(**EUCLIDEAN), fedgeom.Ridge(prepare=[Scale()])],
+    ids=["ridge", "moments", "scaled"],
+)
+@pytest.mark.parametrize("odd", [small_cell, one_dose, two_sparse, one_seven, nested])
+def test_n3_small_cells(method: Any, odd: Change) -> None:
+    """What few rows have of two columns, by the sum of the columns' product; of one, by that of its squares."""
+    assert_none(groups_of(method, tables(odd)))
 
 
 @pytest.mark.parametrize(

@@ -31,9 +31,9 @@ class SumEvaluation(SumQuestion, kind="evaluation.sum", counts_rows_aside=True):
 
     answer_reveals: ClassVar[str] = (
         "masked; with all others: how many rows kept aside have which class and are given which, by the model, by the "
-        "joint one and by models trained at each site alone (for two classes also by score; where policies have floors, "
-        "by mean scores of min_rows rows), how many rows of each class were learnt from, and at how many sites; a count "
-        "of 1 is one row, but not whose, and nothing else of it is in any sum; where the terms keep "
+        "joint one and by models trained at each site alone (for two classes also by score; where policies have "
+        "floors, by mean scores of min_rows rows), how many rows of each class were learnt from, and at how many "
+        "sites; a count of 1 is one row, but not whose, and nothing else of it is in any sum; where the terms keep "
         "rows aside by group, also how many groups there are and sums over groups of squares of rows and right answers"
     )
     classes: Annotated[int, msgspec.Meta(ge=1, le=10_000)]

@@ -134,8 +134,8 @@ def row_terms(
     most numbers of a sum, as of parameters that are trained, the whole sum is. Sums that decide what is too rare
     (`SumQuestion.decides_floors`) are left out, and those of groups of rows
     (`SumQuestion.rounded`), which no row is a term of: they have tests of their own. So has what is counted of rows
-    kept aside, which are in no other sum (`SumQuestion.counts_rows_aside`): of that sum, rows that are learnt from. A run that is refused before the
-    first sum raises why.
+    kept aside, which are in no other sum (`SumQuestion.counts_rows_aside`); of that sum, rows that are learnt from are
+    judged. A run that is refused before the first sum raises why.
     """
     rules = policy or StrictPolicy()
     held = Rehearsal(method, sites, seed, rules)

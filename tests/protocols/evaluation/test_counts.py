@@ -67,7 +67,9 @@ def test_with_floors_no_row_s_score_counts_by_itself():
     plain = tally(*words, said, true, 2, chances)
     places = (np.arcsinh(odds[:37]) / 8 + 1) / 2 * BINS
     expected = np.zeros(BINS, np.int64)
-    np.add.at(expected, [int(places[first:end].mean()) for first, end in ((0, 10), (10, 20), (20, 37))], [10, 10, 17])
+    np.add.at(
+        expected, [int(places[first:end].mean()) for first, end in ((0, 10), (10, 20), (20, 37))], [10, 10, 17]
+    )
     np.testing.assert_array_equal(found.scores, [expected, np.zeros(BINS)])
     assert plain.scores.sum(axis=1).tolist() == [37, 9]
     np.testing.assert_array_equal(found.confusion, plain.confusion)
