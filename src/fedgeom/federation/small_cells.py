@@ -146,8 +146,8 @@ class CellCounts:
         """The looks that have a frequent value."""
         self._usual = np.full(layout.looks, np.nan)
         self._both_frequent = np.zeros(layout.looks, bool)
-        """Whether both values are frequent; of other looks, all values but the usual one are counted."""
-        self._others: list[dict[int, Counter[float]]] = []
+        """Whether both values are frequent; of other looks, all values are counted."""
+        self._values: list[dict[int, Counter[float]]] = []
         shape = (layout.groups, SLOTS * layout.looks)
         self.rows = np.zeros(layout.groups, np.int64)
         self.single = np.zeros(shape, np.int64)
@@ -160,8 +160,11 @@ class CellCounts:
 
     @property
     def settled(self) -> bool:
-        """Whether no more rows must be read: no look has a frequent value."""
-        return not self.layout.looks or (self.slots is not None and not len(self._some))
+        """Whether no more rows must be read: no look has a frequent value, and all have many in each class."""
+        if not self.layout.looks:
+            return True
+        few = any(_beside(counted) < self.floor for some in self._values for counted in some.values())
+        return self.slots is not None and not len(self._some) and not few
 
     def add(self, cells: Floats, inside: Sequence[Bools]) -> None:
         """Read more rows, dense; ``inside`` says for each class which are of it."""
@@ -171,6 +174,11 @@ class CellCounts:
             self._begin(cells)
         groups = [np.ones(len(cells), bool), *inside]
         self.rows += np.array([np.count_nonzero(one) for one in groups], np.int64)
+        for at, one in enumerate(groups):
+            for look, counted in self._values[at].items():
+                if _beside(counted) < self.floor:
+                    own = cells[one, look]
+                    counted.update(own[np.isfinite(own)].tolist())
         if not len(self._some):
             return
         every = self._without(cells[:, self._some])
@@ -183,11 +191,7 @@ class CellCounts:
             part = some if at == 0 else some[one]
             self.third[at, self._some] += third[one].sum(axis=0)
             self.single[at, places] += every[one].sum(axis=0)
-            self.both[np.ix_([at], chosen, chosen)] += (part.T @ part).astype(np.int64)
-            for look, counted in self._others[at].items():
-                if _beside(counted) < self.floor:
-                    own = cells[one, look]
-                    counted.update(own[np.isfinite(own) & (own != self._usual[look])].tolist())
+            self.both[np.ix_(np.array([at]), chosen, chosen)] += (part.T @ part).astype(np.int64)
         self._close()
 
     def _begin(self, cells: Floats) -> None:
@@ -211,8 +215,8 @@ class CellCounts:
         self._some = np.flatnonzero(often)
         self._open = np.arange(len(self._some))
         self.both = np.zeros((self.layout.groups, *(SLOTS * len(self._some),) * 2), np.int64)
-        rest = np.flatnonzero(often & ~self._both_frequent).tolist()
-        self._others = [{look: Counter() for look in rest} for _ in range(self.layout.groups)]
+        rest = np.flatnonzero(~self._both_frequent).tolist()
+        self._values = [{look: Counter() for look in rest} for _ in range(self.layout.groups)]
 
     def _without(self, cells: Floats) -> Bools:
         """Return which rows have not the first, and which not the second frequent value of looks that have some."""
@@ -237,12 +241,12 @@ class CellCounts:
         cells = np.zeros((layout.groups, 2, SLOTS, SLOTS, layout.pairs), np.int64)
         if self.slots is None:
             return self._flat(values, third, cells)
-        for group, some in enumerate(self._others):
+        for group, some in enumerate(self._values):
             for look, counted in some.items():
                 self.third[group, look] = _beside(counted)
-                if group == 0 and counted:
-                    slot = int(self.slots[0, look] == self._usual[look])
-                    self.slots[slot, look] = counted.most_common(1)[0][0]
+                second = [value for value, _ in counted.most_common(SLOTS) if value != self._usual[look]]
+                if group == 0 and second and look in self._some:
+                    self.slots[int(self.slots[0, look] == self._usual[look]), look] = second[0]
         values[0] = np.isfinite(self.slots)
         for slot, look in np.argwhere(values[0] > 0).tolist():
             values[1, slot, look] = hash_value(self.slots[slot, look], key)
@@ -269,8 +273,8 @@ class CellCounts:
 
 
 def _beside(counted: Counter[float]) -> int:
-    """Return how many rows have another value than the most frequent one."""
-    return counted.total() - max(counted.values(), default=0)
+    """Return how many rows have another value than the two most frequent ones."""
+    return counted.total() - sum(count for _, count in counted.most_common(SLOTS))
 
 
 @dataclass(frozen=True, eq=False)
