@@ -166,7 +166,7 @@ class FloorLayout:
     @property
     def cells(self) -> CellLayout:
         """Where the counts of small cells stand, behind all others; of very many looks there are none."""
-        looks = self.looks if self.pairs else 0
+        looks = self.looks if self.looks <= MOST_LOOKS else 0
         return CellLayout(looks, self.classes if self.class_pairs else 0, self.sites, self.floor)
 
     def split(self, vector: Ints) -> FloorCounts:
@@ -759,8 +759,8 @@ def _judge(
             for at in np.flatnonzero(places).tolist():
                 if why[one[at]] == KEPT == why[other[at]]:
                     _leave_out(why, other[at], reason, layout)
-    small = find_small(cells, layout.cells, floors) if layout.pairs else None
-    if small is not None:
+    if layout.cells.looks:
+        small = find_small(cells, layout.cells, floors)
         for look in np.flatnonzero(small.third & (why == KEPT)).tolist():
             _leave_out(why, look, THIRD, layout)
         _leave_out_cells(why, small, layout, one_hot, least_rows)

@@ -10,9 +10,11 @@ Frequent values
     Each site takes its own two most frequent ones, 0 before the other, else the smaller one before; a single one that
     is not 0 comes second, since elsewhere 0 may be the first. Where sites take different ones, keyed hashes tell, and
     no rows are then not taken for none.
+Columns of few values
+    What few rows have of two columns with two values, or with two frequent ones at all sites, such as codes, is a count
+    or little more: it stays. A table of yes and no has hardly two columns without such a cell.
 Classes
-    Where products are summed for each class, likewise in each, but for two columns of two values: what few rows of a
-    class have of these is a count.
+    Where products are summed for each class, cells are counted in each.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ HASH_BITS = 24
 """Of a constant's hash: its squares over 2¹⁶ sites fit into a word."""
 FREQUENT = 20
 """A value is frequent that more than one row in so many has."""
-WORD_BITS = 63
+WORD_BITS = 53
+"""So many bits of a word come through: contributions to a sum are real numbers, of which these are exact."""
 SLOTS = 2
 """How many frequent values of a look there are at most."""
 
@@ -102,24 +105,39 @@ class CellLayout:
         return self.looks * (self.looks - 1) // 2
 
     @property
+    def shared(self) -> int:
+        """How many cells of a pair share a word at least: those of both values of the first look, if there is room."""
+        return SLOTS if SLOTS * sum(self._widths) <= WORD_BITS else 1
+
+    @property
+    def _widths(self) -> tuple[int, int]:
+        return (self.sites * self.floor).bit_length(), self.sites.bit_length()
+
+    @property
     def packing(self) -> Packing:
-        """Rows and sites of two cells of a pair share a word at least."""
-        widths = ((self.sites * self.floor).bit_length(), self.sites.bit_length())
-        return Packing(self.groups * SLOTS * self.pairs, widths * SLOTS)
+        """How rows and sites of cells are put into words."""
+        return Packing(self.groups * SLOTS * SLOTS * self.pairs // self.shared, self._widths * self.shared)
 
     @property
     def length(self) -> int:
         """How many numbers a site adds."""
-        return 3 * SLOTS * self.looks + 2 * self.groups * self.looks + self.packing.length
+        return 4 * SLOTS * self.looks + 2 * self.groups * self.looks + self.packing.length
+
+    def pack(self, cells: Ints) -> Ints:
+        """Put the counts of cells, (groups, 2, slots, slots, pairs), into words."""
+        split = cells.reshape(self.groups, 2, self.shared, SLOTS // self.shared, SLOTS, self.pairs)
+        return self.packing.pack(split.transpose(2, 1, 3, 0, 4, 5).reshape(2 * self.shared, self.packing.count))
 
     def split(self, vector: Ints) -> CellTotals:
         """Return what the numbers are."""
-        values, third, packed = np.split(vector, np.cumsum([3 * SLOTS * self.looks, 2 * self.groups * self.looks]))
-        cells = self.packing.unpack(packed).reshape(SLOTS, 2, self.groups, SLOTS, self.pairs)
+        values, third, packed = np.split(vector, np.cumsum([4 * SLOTS * self.looks, 2 * self.groups * self.looks]))
+        split = self.packing.unpack(packed).reshape(
+            self.shared, 2, SLOTS // self.shared, self.groups, SLOTS, self.pairs
+        )
         return CellTotals(
-            values.reshape(3, SLOTS, self.looks),
+            values.reshape(4, SLOTS, self.looks),
             third.reshape(self.groups, 2, self.looks),
-            cells.transpose(2, 1, 0, 3, 4),
+            split.transpose(3, 1, 0, 2, 4, 5).reshape(self.groups, 2, SLOTS, SLOTS, self.pairs),
         )
 
 
@@ -127,7 +145,8 @@ class CellTotals(NamedTuple):
     """The counts of a site, or of all."""
 
     values: Ints
-    """(3, slots, looks): sites with a frequent value in a slot, their hashes, and the hashes' squares."""
+    """(4, slots, looks): sites with a frequent value in a slot, their hashes, the hashes' squares, and sites where both
+    are frequent."""
     third: Ints
     """(groups, 2, looks): rows and sites with neither of a look's two frequent values."""
     cells: Ints
@@ -236,7 +255,7 @@ class CellCounts:
         """Return the counts, (`CellLayout.length`,), i8, none larger than the floor but the hashes."""
         layout = self.layout
         looks = layout.looks
-        values = np.zeros((3, SLOTS, looks), np.int64)
+        values = np.zeros((4, SLOTS, looks), np.int64)
         third = np.zeros((layout.groups, 2, looks), np.int64)
         cells = np.zeros((layout.groups, 2, SLOTS, SLOTS, layout.pairs), np.int64)
         if self.slots is None:
@@ -251,6 +270,7 @@ class CellCounts:
         for slot, look in np.argwhere(values[0] > 0).tolist():
             values[1, slot, look] = hash_value(self.slots[slot, look], key)
         values[2] = values[1] ** 2
+        values[3] = self._both_frequent
         third[:, 0] = np.minimum(self.third, self.floor)
         one, other = np.triu_indices(looks, 1)
         none = np.setdiff1d(np.arange(looks), self._some)
@@ -268,8 +288,7 @@ class CellCounts:
         return self._flat(values, third, cells)
 
     def _flat(self, values: Ints, third: Ints, cells: Ints) -> Ints:
-        numbers = cells.transpose(2, 1, 0, 3, 4).reshape(2 * SLOTS, -1)
-        return np.concatenate([values.ravel(), third.ravel(), self.layout.packing.pack(numbers)])
+        return np.concatenate([values.ravel(), third.ravel(), self.layout.pack(cells)])
 
 
 def _beside(counted: Counter[float]) -> int:
@@ -292,19 +311,19 @@ class SmallCells:
 def find_small(total: CellTotals, layout: CellLayout, floors: tuple[int, int]) -> SmallCells:
     """Return what is too small; ``floors`` are sites and rows, of the strictest policy."""
     least_sites, least_rows = floors
-    there, hashes, squares = total.values
+    there, hashes, squares, frequent = total.values
     agreed = there * squares == hashes**2
     one, other = np.triu_indices(layout.looks, 1)
     known = (there > 0)[:, None, one] & (there > 0)[None, :, other]
     same = agreed[:, None, one] & agreed[None, :, other]
     two = (there > 0).all(axis=0)
-    flags = two & agreed.all(axis=0) & (total.third[0, 0] == 0)
+    of_few = two & (agreed.all(axis=0) & (total.third[0, 0] == 0) | (frequent[0] == there.max(axis=0)))
     third = np.zeros(layout.looks, bool)
     pairs = np.zeros(layout.pairs, bool)
-    for group, ((rows, sites), (others, at_sites)) in enumerate(zip(total.cells, total.third, strict=True)):
+    for (rows, sites), (others, at_sites) in zip(total.cells, total.third, strict=True):
         small = (rows > 0) & ((rows < least_rows) | (sites < least_sites)) | (rows == 0) & ~same
         small = (small & known).any(axis=(0, 1))
-        pairs |= small & ~(flags[one] & flags[other]) if group else small
+        pairs |= small & ~(of_few[one] & of_few[other])
         few = (others > 0) & ((others < least_rows) | (at_sites < least_sites)) | (others == 0) & ~agreed.all(
             axis=0
         )
