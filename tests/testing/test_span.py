@@ -326,8 +326,8 @@ def one_seven(at: int, X: Floats, y: Any) -> tuple[Floats, Any]:
 def nested(at: int, X: Floats, y: Any) -> tuple[Floats, Any]:
     """All rows with a 1 in one column have one in another too, but a single one."""
     place = np.arange(len(X))
-    found = np.column_stack([X, place % 4 < 2, place % 4 == 0])
-    found[5, 3:] = [0, 1] if at == 1 else found[5, 3:]
+    found = np.column_stack([X, place % 4 < 2, place % 8 < 2])
+    found[6, 3:] = [0, 1] if at == 1 else found[6, 3:]
     return found, y
 
 
@@ -340,6 +340,16 @@ def nested(at: int, X: Floats, y: Any) -> tuple[Floats, Any]:
 def test_n3_small_cells(method: Any, odd: Change) -> None:
     """What few rows have of two columns, by the sum of the columns' product; of one, by that of its squares."""
     assert_none(groups_of(method, tables(odd)))
+
+
+@finding("N14: of a class, the number of the only row in which a column is not 0")
+def test_n14_class_sums_of_sparse_columns() -> None:
+    def one_of_a_class(at: int, X: Floats, y: Any) -> tuple[Floats, Any]:
+        place = np.arange(len(X))
+        there = (place % 4 == 0) | ((at == 1) & (place == 7))  # rows of "a", and one of "b"
+        return np.column_stack([X, np.where(there, 2 + X[:, 0], 0.0)]), y
+
+    assert_none(groups_of(fedgeom.Ridge(), tables(one_of_a_class)))
 
 
 @pytest.mark.parametrize("odd", [small_cell, nested])

@@ -119,6 +119,9 @@ class OpenFinding:
 
 OPEN: tuple[OpenFinding, ...] = (
     OpenFinding(
+        "N14", "class sums, with Ridge, of columns that few rows of the class have another number than 0 in"
+    ),
+    OpenFinding(
         "N6",
         "cells of two steps towards the anchors differ by the rows that changed cells, and few rows tie two cells",
         ("xclp.cell-sums", "xclp.codes"),
