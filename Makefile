@@ -47,7 +47,7 @@ bench: $(VENV)/.all  ## run all benchmarks in their quick form: what, ratio, goa
 # The tested versions with hashes of all their files, for all platforms. torch is not among them (constraints.txt).
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11.7 --generate-hashes --no-annotate --upgrade \
 	--default-index https://pypi.org/simple --custom-compile-command "make lock"
-RUN := $(addprefix --extra ,bio flower xclp topology privacy scanpy studio)
+RUN := $(addprefix --extra ,bio nats xclp topology privacy scanpy studio)
 
 lock: $(VENV)/.all  ## write locks/ anew, from what is installed here: run it after make test-all has passed
 	mkdir -p build

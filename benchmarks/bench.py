@@ -143,12 +143,12 @@ def _pairs(found: dict[str, Any]) -> Found:
 
 
 def _engines(found: dict[str, Any]) -> Found:
-    for sites, goal in (("2", 0.4), ("8", 0.8)):
-        if sites in found["sites"]:
-            one = found["sites"][sites]
-            yield Figure(f"Flower, {sites} sites: s a question", one["flower_question_s"], goal)
-            yield Figure(f"Flower, {sites} sites: requests an answer", one["requests"], 8)
-            yield Figure(f"Flower, {sites} sites: SuperLink's CPU s an answer", one["link_answer_s"], 0.05)
+    for sites, one in found.get("nats", {}).items():
+        if one["goal"]:
+            yield Figure(f"NATS, {sites} sites: s a question", one["seconds"], one["goal"])
+        yield Figure(f"NATS, {sites} sites: server's CPU ms an answer", 1000 * one["server_answer_s"], 1.0)
+    for sites, one in found.get("nats_long", {}).items():
+        yield Figure(f"NATS, {sites} sites: s for each 60 MB of long answers", 60 / one["MB_s"], 1.0)
 
 
 @dataclass(frozen=True)

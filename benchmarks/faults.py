@@ -4,10 +4,11 @@
     python benchmarks/faults.py --quick        # one cell of each kind
     python benchmarks/faults.py --only CELL    # one cell again, for example coordinator-3
     python benchmarks/faults.py --list         # the cells
+    python benchmarks/faults.py --anew         # all cells again
     python benchmarks/faults.py --table        # only write docs/faults.md from what is there
     python benchmarks/faults.py --json         # the last line is one JSON object
 
-A coordinator and four sites run on loopback, with TLS and node keys, each in processes of their own; every
+A coordinator and four sites run on loopback, with TLS and a key for each site, each in processes of their own; every
 cell is one run of `Hulls`. Killed means SIGKILL. What a cell must end with is the model of an undisturbed run in
 one process, over the sites whose answers were in: the same numbers to the last bit.
 """
@@ -15,9 +16,12 @@ one process, over the sites whose answers were in: the same numbers to the last 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
+import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -46,17 +50,20 @@ QUESTIONS = (
 )  # fmt: skip
 VICTIM = "bert"
 EPSILON = 0.05
-HURRIED = {"wait": 15, "deadline": 30}
+HURRIED = {"wait": 15, "deadline": 60}
 """The killed site does not come back: nobody should wait long."""
-PATIENT = {"wait": 60, "deadline": 150}
+PATIENT = {"wait": 120, "deadline": 300}
 """The site or its line comes back: somebody should wait."""
+CUT_SECONDS = 60
+DISK_MEGABYTES = 64
+"""How large the disk of a site is that becomes full."""
 LONGEST = 420.0
 AT_ONCE = 16
 """How many cells one federation sees: the policy of its sites allows twenty runs a day."""
 SLOWLY = """\
 import sys
 
-if "/guards/flwr-clientapp" in " ".join(sys.orig_argv):
+if " answer " in " ".join(sys.orig_argv):
     import time
 
     import fedgeom.deploy.answers as answering
@@ -125,11 +132,10 @@ def reach(there: Federation, job: Job, step: int, state: str) -> None:
 def caught(there: Federation, job: Job, step: int) -> list[int]:
     """Wait for the process in which the victim answers a question, and hold it."""
     reach(there, job, step, "asked")
-    before = set() if there.engine == "nats" else set(there.answering(VICTIM))  # by NATS one answers them all
     new = list[int]()
 
     def appeared() -> bool:
-        new.extend(set(there.answering(VICTIM)) - before)
+        new.extend(there.answering(VICTIM))
         return bool(new)
 
     if not there.until(appeared, 60, pause=0.0):
@@ -199,7 +205,7 @@ def coordinator(there: Federation, cell: Cell) -> Ending:
     return ended(there, job, resumed=True)
 
 
-def superlink(there: Federation, cell: Cell) -> Ending:
+def everything(there: Federation, cell: Cell) -> Ending:
     """Kill everything at the coordinator, start it again, and resume."""
     job = there.submit(settings(PATIENT), name=cell.name)
     reach(there, job, cell.step, "answered")
@@ -209,12 +215,59 @@ def superlink(there: Federation, cell: Cell) -> Ending:
     return ended(there, job, resumed=True)
 
 
+def server(there: Federation, cell: Cell) -> Ending:
+    """Kill the coordinator's server; the coordinator starts it again by itself."""
+    job = there.submit(settings(PATIENT), name=cell.name)
+    reach(there, job, cell.step, "answered")
+    for process in there.servers():
+        os.kill(process, signal.SIGKILL)
+    return ended(there, job)
+
+
+def half_open(there: Federation, cell: Cell) -> Ending:
+    """Close a site's connection at the coordinator's end only, when the site is asked."""
+    job = there.submit(settings(PATIENT), name=cell.name)
+    reach(there, job, cell.step, "asked")
+    there.lines[VICTIM].halve()
+    return ended(there, job)
+
+
+def disk(there: Federation, cell: Cell) -> Ending:
+    """Fill a site's disk when it is asked, and free it again after the run; needs the right to mount one."""
+    place = there.sites[VICTIM].path
+    aside = there.root / "aside"
+    there.kill(VICTIM)
+    shutil.move(place, aside)
+    place.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK_MEGABYTES}m", "tmpfs", str(place)], check=True)
+    try:
+        shutil.copytree(aside, place, dirs_exist_ok=True)
+        start(there, VICTIM)
+        there.until(lambda: there.connected(VICTIM), 120)
+        job = there.submit(settings(HURRIED), name=cell.name)
+        reach(there, job, cell.step, "answered")
+        with contextlib.suppress(OSError), (place / "filler").open("wb") as file:
+            while True:
+                file.write(bytes(2**12))
+                file.flush()
+        ending = ended(there, job)
+        (place / "filler").unlink()
+        there.kill(VICTIM)
+        shutil.rmtree(aside)
+        shutil.copytree(place, aside)
+    finally:
+        subprocess.run(["umount", "-l", str(place)], check=True)
+    place.rmdir()
+    shutil.move(aside, place)
+    return ending
+
+
 def network(there: Federation, cell: Cell) -> Ending:
-    """Cut a site's line for 30 s when it is asked."""
+    """Cut a site's line when it is asked."""
     job = there.submit(settings(PATIENT), name=cell.name)
     reach(there, job, cell.step, "asked")
     there.lines[VICTIM].cut()
-    time.sleep(30)
+    time.sleep(CUT_SECONDS)
     there.lines[VICTIM].mend()
     return ended(there, job)
 
@@ -248,30 +301,39 @@ def cells() -> list[Cell]:
     asked = [f"when asked {k + 1}. {kind}" for k, kind in enumerate(QUESTIONS)]
     few = "one of three sites killed (policy: at least three), started again later"
     back = "site killed, started again at once"
-    whole = "coordinator's SuperLink killed, started again"
+    cut = f"site's line cut for {CUT_SECONDS} s"
+    alone = "server killed, the coordinator starts it again"
+    half = "site's connection ends, and the site is not told"
+    whole = "all programs of the coordinator killed, started again"
     found = [Cell("site-0", "site killed", "before joining", site_before_joining, whole=False)]
-    found += [Cell(f"site-{k}", "site killed", between(k), site_between, k, False) for k in range(1, 9)]
-    found += [Cell(f"answering-{k}", "site killed", at[k - 1], site_answering, k, False) for k in range(1, 10)]
-    found += [Cell(f"returns-{k}", back, at[k - 1], site_returns, k) for k in (1, 2, 3, 6, 9)]
-    found += [Cell(f"answerer-{k}", "answering process killed", at[k - 1], answerer, k) for k in (1, 3, 6, 9)]
-    found += [Cell(f"coordinator-{k}", "coordinator killed", between(k), coordinator, k) for k in range(9)]
-    found += [Cell(f"superlink-{k}", whole, between(k), superlink, k) for k in (1, 3, 6, 8)]
-    found += [Cell(f"network-{k}", "site's line cut for 30 s", asked[k - 1], network, k) for k in (1, 3, 4, 6, 8)]
+    found += [Cell(f"site-{k}", "site killed", between(k), site_between, k, False) for k in range(1, 10)]
+    found += [Cell(f"answering-{k}", "site killed", at[k - 1], site_answering, k, False) for k in range(1, 11)]
+    found += [Cell(f"returns-{k}", back, at[k - 1], site_returns, k) for k in (1, 3, 4, 7, 10)]
+    found += [Cell(f"answerer-{k}", "answering process killed", at[k - 1], answerer, k) for k in (1, 4, 7, 10)]
+    found += [Cell(f"coordinator-{k}", "coordinator killed", between(k), coordinator, k) for k in range(10)]
+    found += [Cell(f"everything-{k}", whole, between(k), everything, k) for k in (1, 4, 7, 9)]
+    found += [Cell(f"network-{k}", cut, asked[k - 1], network, k) for k in (1, 4, 5, 7, 9)]
     # From the last masked vector on, the other two can unmask the sum of all three: nothing is aborted.
-    found += [Cell(f"few-{k}", few, between(k), too_few, k, whole=k < 6) for k in (1, 2, 3, 4, 5, 6, 7)]
+    found += [Cell(f"few-{k}", few, between(k), too_few, k, whole=k < 7) for k in range(1, 9)]
+    found += [Cell(f"server-{k}", alone, between(k), server, k) for k in (1, 4, 7, 9)]
+    found += [Cell(f"half-open-{k}", half, asked[k - 1], half_open, k) for k in (1, 7)]
+    found += [Cell(f"disk-{k}", "site's disk full", between(k), disk, k, False) for k in (3, 4, 7)]
     return found
 
 
 QUICK = (
     "site-0",
     "site-3",
-    "answering-6",
-    "returns-3",
-    "answerer-6",
+    "answering-7",
+    "returns-4",
+    "answerer-7",
     "coordinator-4",
-    "superlink-6",
-    "network-6",
+    "everything-7",
+    "network-7",
     "few-2",
+    "server-7",
+    "half-open-7",
+    "disk-4",
 )
 
 
@@ -346,8 +408,8 @@ def table(results: dict[str, Any]) -> str:
     lines = [
         "# What happens when something dies",
         "",
-        "Made by `python benchmarks/faults.py`: a coordinator and four sites as processes on loopback, with TLS",
-        "and node keys, and one run of `Hulls` (nine questions) per row. Killed means SIGKILL, without warning.",
+        "Made by `python benchmarks/faults.py`: a coordinator and four sites as processes on loopback, with TLS and",
+        "a key for each, and one run of `Hulls` (ten questions) per row. Killed means SIGKILL, without warning.",
         "The site that dies takes a second longer for each answer than it needs, or nobody would catch it at one.",
         "*Equal* means that the model is that of an undisturbed run in one process over the sites in the result, to",
         "the last bit; with all sites in it, the model *file* is the same byte for byte. Where whoever died comes",
@@ -376,14 +438,15 @@ How to read it:
 
 - A site that is lost once its masked vector is in stays in the result: the others hold the shares that take its
   masks away. Lost before, it is left out, and the sum is over the rest.
-- A site counts as gone when it has been silent for 20 s. It then has `wait` seconds to come back, and never
-  more than `deadline` for one answer; when it is back, the question is put again. The site answers from
-  what it remembers on its own disk: the same question gets the same answer, another one under the same masks is
-  refused.
+- The server says at once when a site's connection has ended, and both ends of a dead line notice it within 15 s. A site
+  then has `wait` seconds to come back, and never more than `deadline` for one answer; when it is back, the question
+  is put again. The site answers from what it remembers on its own disk: the same question gets the same answer,
+  another one under the same masks is refused.
 - When only the process that answers dies, the site says so at once, stays connected, and is asked again. When
   the connection ends for good, the site builds a new one by itself.
-- What the coordinator's SuperLink knows is in its memory, and ends with it. A new one is told again who is admitted;
-  the sites connect anew by themselves, and the run goes on from its transcript and from what the sites remember.
+- The server keeps nothing. When it dies the coordinator starts it again, the sites connect anew by themselves, and
+  whatever was on its way is asked for again.
+- An answer that a site cannot write down does not leave: with a full disk a site is lost like one that was killed.
 - A coordinator that died goes on with `fedgeom submit --resume RUN`: the answers that came are in the run's
   transcript, only the rest is asked.
 - A site that missed a question and answers such a one again later is not called lost; a warning of the run says
@@ -401,6 +464,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--table", action="store_true")
+    parser.add_argument("--anew", action="store_true")
     parser.add_argument("--only", action="append", choices=[cell.name for cell in cells()])
     options = parser.parse_args()
     if options.list:
@@ -408,6 +472,8 @@ def main() -> None:
         return
     results = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
     if not options.table:
+        if options.anew:
+            results.clear()
         chosen = options.only or (
             QUICK if options.quick else [cell.name for cell in cells() if cell.name not in results]
         )

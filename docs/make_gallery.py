@@ -154,7 +154,7 @@ class Folders:
     def deliver(self, requests: Mapping[str, bytes]) -> Iterator[tuple[str, bytes]]:
         """Ask."""
         for name, request in requests.items():
-            yield name, answer(self.folders[name], request, None)[0]
+            yield name, answer(self.folders[name], request)
 
 
 def make_federation(root: Path) -> tuple[Path, Path]:

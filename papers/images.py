@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import lzma
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from fedgeom.data.images import unpacked
 from fedgeom.methods.ridge.features import FeatureContext
 from fedgeom.methods.ridge.image_features import RandomConv
 from papers.common import Ints, load_data
@@ -29,14 +28,7 @@ def fashion_mnist(part: str) -> tuple[Bytes, Ints]:
 def cifar10(part: str) -> tuple[Bytes, Ints]:
     """Return the images of "train" or "test", (images, 32, 32, 3) in red, green and blue, and their classes."""
     with load_data(f"cifar10_{part}.npz") as file:
-        return _unpack(file), file["y"].astype(np.int64)
-
-
-def _unpack(file: Any) -> Bytes:
-    """Undo how the file packs its planes: green, red less green, blue less green; differences down and across."""
-    planes = np.frombuffer(lzma.decompress(file["xz"].tobytes()), np.uint8).reshape(file["shape"])
-    green, red, blue = planes.cumsum(-1, dtype=np.uint8).cumsum(-2, dtype=np.uint8)
-    return np.stack([red + green, green, blue + green], -1)
+        return unpacked(file), file["y"].astype(np.int64)
 
 
 def half_size(images: Bytes) -> Bytes:

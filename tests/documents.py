@@ -55,6 +55,10 @@ def readme() -> dict[str, Any]:
     return {"X": X, "y": y, "X_new": X[:5], "df": frame, "adata": cells}
 
 
+def describe() -> dict[str, Any]:
+    return {"sites": lumps(HOSPITALS, ("ill", "well"), 3, rows=40)}
+
+
 def ellipses() -> dict[str, Any]:
     classes = tuple(f"type {at}" for at in range(10))
     return {"sites": lumps(("Yale", "UCLA", "Miami"), classes, 3), "X": np.zeros((2, 3))}
@@ -136,6 +140,7 @@ def xclp() -> dict[str, Any]:
 
 AT_HAND: dict[str, Callable[[], dict[str, Any]]] = {
     "README.md": readme,
+    "docs/describe.md": describe,
     "docs/ellipses.md": ellipses,
     "docs/hulls.md": dict,
     "docs/hyperfed.md": hyperfed,

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 
@@ -18,11 +19,16 @@ GROUPED = re.findall(r"^(\w[\w ]+?) {2,}(.+)$", fedgeom.__doc__, flags=re.MULTIL
 
 
 def test_there_are_few_names_and_the_help_groups_them_all():
-    assert len(NAMES) < 60
+    assert len(NAMES) < 64
     grouped = [name for _, line in GROUPED for name in line.split(";")[0].split(", ")]
     assert sorted(grouped) == sorted(NAMES)
     assert len(set(grouped)) == len(grouped)
     assert len(GROUPED) == 9
+
+
+def test_the_citation_is_of_this_version():
+    text = (Path(__file__).parents[1] / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\nversion: {fedgeom.__version__}\n" in text
 
 
 def test_help_fits_on_two_screens():

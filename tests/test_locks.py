@@ -12,7 +12,7 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-RUN = ("bio", "flower", "xclp", "topology", "privacy", "scanpy", "studio")
+RUN = ("bio", "nats", "xclp", "topology", "privacy", "scanpy", "studio")
 EXTRAS = {"run": RUN, "test": (*RUN, "docs", "dev")}
 
 

@@ -5,8 +5,8 @@
 >>> run = fedgeom.run(fedgeom.Hulls(epsilon=0.01), sites, seed=0)   # doctest: +SKIP
 >>> run.model.predict(X)                                            # doctest: +SKIP
 
-Running          check, run, Run, Ledger, Policy, DP, SimulatedNetwork, load_model
-Data             SiteData, split, holdout, Holdout, read_site, shared_columns, load_set
+Running          check, describe, Describe, run, compare, sweep, Run, Ledger, Policy, DP, SimulatedNetwork, load_model
+Data             SiteData, split, partition, holdout, Holdout, read_site, shared_columns, load_set
 Methods          Hulls, Moments, XCLP, XCLPTraining, Shrunk, PTopoFL, HyperFed, Ridge, Ellipses, Pipeline
 Algorithms       FedAvg, FedAvgM, FedProx, Scaffold, FedDyn, FedNova, FedAdam, FedYogi, Interpolated, LocalOnly
 Personal ones    Ditto, PFedMe, FedPer, FedRep, FedBABU
@@ -29,6 +29,7 @@ from fedgeom.version import __version__ as __version__
 _HOMES = {
     "Algorithm": "fedgeom.methods.iterative.algorithm",
     "DP": "fedgeom.federation.privacy",
+    "Describe": "fedgeom.methods.describe.method",
     "EuclideanSVC": "fedgeom.geometry.hyperbolic.svm",
     "FederatedClassifier": "fedgeom.engines.estimator",
     "FedgeomError": "fedgeom.errors",
@@ -46,6 +47,8 @@ _HOMES = {
     "SiteData": "fedgeom.data.sites",
     "TooFewSitesError": "fedgeom.errors",
     "check": "fedgeom.engines.check",
+    "compare": "fedgeom.study",
+    "describe": "fedgeom.engines.run",
     "holdout": "fedgeom.data.split",
     "load_model": "fedgeom.methods.catalogue",
     "load_set": "fedgeom.data.datasets",
@@ -53,10 +56,13 @@ _HOMES = {
     "run": "fedgeom.engines.run",
     "shared_columns": "fedgeom.data.alignment",
     "split": "fedgeom.data.split",
+    "sweep": "fedgeom.study",
 }
 _ALIASES = {"Site": "SummingSite"}
+_MODULES = ("partition",)
 
 if TYPE_CHECKING:
+    from fedgeom import partition as partition
     from fedgeom.data.alignment import shared_columns as shared_columns
     from fedgeom.data.datasets import load_set as load_set
     from fedgeom.data.readers import read_site as read_site
@@ -66,6 +72,7 @@ if TYPE_CHECKING:
     from fedgeom.engines.check import check as check
     from fedgeom.engines.estimator import FederatedClassifier as FederatedClassifier
     from fedgeom.engines.network import SimulatedNetwork as SimulatedNetwork
+    from fedgeom.engines.run import describe as describe
     from fedgeom.engines.run import run as run
     from fedgeom.errors import FedgeomError as FedgeomError
     from fedgeom.errors import InputError as InputError
@@ -81,15 +88,20 @@ if TYPE_CHECKING:
     from fedgeom.geometry.hyperbolic.svm import PoincareSVC as PoincareSVC
     from fedgeom.methods import *  # noqa: F403
     from fedgeom.methods.catalogue import load_model as load_model
+    from fedgeom.methods.describe.method import Describe as Describe
     from fedgeom.methods.iterative.algorithm import Algorithm as Algorithm
     from fedgeom.preparation.pipeline import Pipeline as Pipeline
     from fedgeom.protocols.site import SummingSite as Site  # noqa: F401
+    from fedgeom.study import compare as compare
+    from fedgeom.study import sweep as sweep
 
 
 def __getattr__(name: str) -> Any:
     """Load a public name when it is first used, so that importing the package stays quick."""
     if name.startswith("_"):
         raise AttributeError(f"module 'fedgeom' has no attribute {name!r}")
+    if name in _MODULES:
+        return importlib.import_module(f"fedgeom.{name}")
     home = importlib.import_module(_HOMES.get(name, "fedgeom.methods"))
     value = getattr(home, _ALIASES.get(name, name), None) if name in _HOMES or name in home.HOMES else None
     if value is None:
@@ -100,4 +112,4 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     methods = importlib.import_module("fedgeom.methods")
-    return sorted(["__version__", *_HOMES, *methods.HOMES])
+    return sorted(["__version__", *_HOMES, *_MODULES, *methods.HOMES])

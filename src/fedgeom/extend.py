@@ -26,7 +26,7 @@ from fedgeom.federation.settings import Choice as Choice
 from fedgeom.federation.settings import ClassNames as ClassNames
 from fedgeom.federation.site import Part as Part
 from fedgeom.federation.site import answers as answers
-from fedgeom.methods.iterative.aggregation import Aggregation as Aggregation
+from fedgeom.methods.aggregation import Aggregation as Aggregation
 from fedgeom.methods.iterative.algorithm import Algorithm as Algorithm
 from fedgeom.methods.iterative.heads import Head as Head
 from fedgeom.methods.iterative.learners import Learner as Learner

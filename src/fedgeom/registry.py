@@ -40,6 +40,7 @@ class Registry(Mapping[str, Any]):
         self._known: dict[str, Any] = {}
         self._own: dict[str, tuple[EntryPoint, str]] = {}  # what `offer` was given, and the package it needs
         self._order: dict[str, None] = {}  # names in the order in which they became known here
+        self._unlisted: set[str] = set()
 
     def add(self, name: str, thing: Any) -> None:
         """Make something known in this process; only a new definition of the same thing may take its place."""
@@ -51,11 +52,14 @@ class Registry(Mapping[str, Any]):
         self._known[name] = thing
         self._order.setdefault(name)
 
-    def offer(self, name: str, place: str, *, needs: str) -> None:
+    def offer(self, name: str, place: str, *, needs: str, listed: bool = True) -> None:
         """Make something known that is loaded from ``place`` ("module:name") when it is used.
 
-        It is there only where the package ``needs`` is installed, which is not imported to find that out.
+        It is there only where the package ``needs`` is installed, which is not imported to find that out. What is not
+        ``listed`` is found by its name alone: whoever goes through all there are does not meet it.
         """
+        if not listed:
+            self._unlisted.add(name)
         self._own[name] = EntryPoint(name, place, self.group), needs
         self._order.setdefault(name)
 
@@ -103,7 +107,7 @@ class Registry(Mapping[str, Any]):
         ours = [
             name for name in self._order if name in self._known or name in offered
         ]  # whatever is loaded by now
-        return iter(dict.fromkeys([*ours, *self._known, *offered]))
+        return (name for name in dict.fromkeys([*ours, *self._known, *offered]) if name not in self._unlisted)
 
     def __len__(self) -> int:
         return len(list(iter(self)))

@@ -17,7 +17,7 @@ from fedgeom.federation.messages import Array, Refusal
 from fedgeom.federation.policy import Policy, hash_terms
 from fedgeom.methods.iterative.messages import Finish, TrainOpen
 from fedgeom.methods.iterative.training import TrainingLoop
-from fedgeom.methods.ptopofl.shapes import Describe
+from fedgeom.methods.ptopofl.shapes import DescribeShape
 from tests.attacks.folders import NAMES, ask, federation, invitation
 from tests.attacks.playing import PERMISSIVE, Attack, Learnt, Liar, replace
 from tests.attacks.zooming import discs
@@ -118,7 +118,7 @@ class _Folders:
 
     def deliver(self, requests: Any) -> Any:
         for name, request in requests.items():
-            yield name, answers.answer(self.folders[name], request, None)[0]
+            yield name, answers.answer(self.folders[name], request)
 
 
 def as_another_method(method: str, policy: Policy, quick: bool) -> Learnt:
@@ -135,7 +135,7 @@ def as_another_method(method: str, policy: Policy, quick: bool) -> Learnt:
         zero = {"model/intercept": Array.of(np.zeros(1)), "model/weights": Array.of(np.zeros((2, 1)))}
         opened = TrainOpen(round=0, given=zero, agreed=talk.agreed.hash)
         for other, question in (
-            ("ptopofl", Describe(round=0)),
+            ("ptopofl", DescribeShape(round=0)),
             ("fedprox", opened),
             ("fedprox", Finish(given=zero)),
         ):

@@ -74,7 +74,7 @@ class Said(NamedTuple):
 
 def ask(folder: SiteFolder, question: Message, method: str, run: bytes) -> Said:
     """Put a question to a deployed site, through its folder."""
-    reply, _ = answers.answer(folder, pack(run, method, question), None)
+    reply = answers.answer(folder, pack(run, method, question))
     frame = unpack(reply)
     return Said(frame.kind, str(msgspec.msgpack.decode(frame.body).get("reason", "")))
 
@@ -119,7 +119,7 @@ def forged_lines(method: str, policy: Policy, quick: bool) -> Learnt:
     with federation() as sites:
         anna = sites["anna"]
         with contextlib.suppress(FedgeomError):
-            answers.answer(anna, pack_body(bytes(32), "hulls", kind, b""), None)
+            answers.answer(anna, pack_body(bytes(32), "hulls", kind, b""))
         shown = "".join(describe(entry) for entry in Journal(anna.path).entries())
         log = (anna.path / "ledger.jsonl").read_text() if (anna.path / "ledger.jsonl").exists() else ""
     raw = [char for char in shown + log.replace("\n", "") if not char.isprintable()]

@@ -4,7 +4,7 @@ import pytest
 
 from fedgeom.data.datasets import load_set
 from tests.cli.calling import call, write_csv
-from tests.cli.deploying import flower, here, made  # noqa: F401
+from tests.cli.deploying import conducting, here, made  # noqa: F401
 
 WORDS = [
     {"benign": "b", "malignant": "m"},

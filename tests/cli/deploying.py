@@ -1,4 +1,4 @@
-"""Commands of a deployment in a folder of their own, as far as they go without Flower's programs."""
+"""Commands of a deployment in a folder of their own, as far as they go without programs that run."""
 
 from __future__ import annotations
 
@@ -42,11 +42,13 @@ def made(here):
 
 
 @pytest.fixture
-def flower(monkeypatch, made):
-    """A coordinator that seems to run, and a Flower that holds a short conversation by itself."""
+def conducting(monkeypatch, made):
+    """A coordinator that seems to run, and holds a short conversation by itself."""
 
-    def start_run(folder, name):
-        config = {"method": "hulls", "parameters": {}, "seed": 0, "engine": "flower", "sites": {"anna": {}}}
+    def heed(folder, name, what):
+        if what == "stop":
+            return
+        config = {"method": "hulls", "parameters": {}, "seed": 0, "engine": "nats", "sites": {"anna": {}}}
         record = RunRecord(folder.path / "runs" / name, config, resume=True)
         record.evaluation(msgspec.structs.replace(figures(), by_site=[]))
         record.event(Event(0, "join", "anna", "joined"))
@@ -59,11 +61,8 @@ def flower(monkeypatch, made):
         record.metric("seconds", 1.5)
         record.warnings([lost_site("bert", ABSENT)])
         record.finish(*end)
-        return "17"
 
     end = ["finished", ""]
-    monkeypatch.setattr(submit, "start_flower_run", start_run)
-    monkeypatch.setattr(submit, "stop_flower_run", lambda folder, number: None)
-    monkeypatch.setattr(submit, "flower_status", lambda folder, number: "finished:failed")
+    monkeypatch.setattr(submit, "ask_for", heed)
     with locked(made.path / COORDINATOR_LOCK, "busy"):
         yield end

@@ -5,10 +5,7 @@ from __future__ import annotations
 import json
 
 from fedgeom.crypto.keys import describe_identity
-from fedgeom.deploy import coordinator
-from fedgeom.deploy.coordinator import COORDINATOR_LOCK
-from fedgeom.deploy.coordinator_folder import CoordinatorFolder, NodeKey, RegisteredSites
-from fedgeom.storage import locked
+from fedgeom.deploy.coordinator_folder import CoordinatorFolder
 from tests.cli.deploying import call
 
 
@@ -42,17 +39,3 @@ def test_init_says_what_is_missing(here):
 def test_renewing(made):
     assert "valid until" in call("coordinator", "init", "--renew", "--folder", made.path)
     assert "coordinator init" in call("coordinator", "init", "--renew", "--folder", made.path / "jobs", code=2)
-
-
-def test_listing_who_is_connected(made, monkeypatch):
-    made.save_registered(RegisteredSites({"anna": NodeKey("k", "1"), "bert": NodeKey("l", "2")}))
-    monkeypatch.setattr(coordinator, "node_states", lambda folder: {"1": "online", "2": "offline"})
-    with locked(made.path / COORDINATOR_LOCK, "busy"):
-        shown = call("coordinator", "list", "--folder", "c")
-    for piece in (
-        "anna connected",
-        "bert not connected",
-        "carl not known to Flower yet",
-        "running at 127.0.0.1:8000",
-    ):
-        assert piece in shown

@@ -428,3 +428,34 @@ def test_at_a_deployed_site_the_columns_have_names_and_at_the_coordinator_it_is_
         assert "give the folder of the run, and --site" in call(
             "predict", tmp_path / "joint.safetensors", crossed, "--label", "y", code=2
         )
+
+
+def test_new_rows_are_read_as_the_study_said(tmp_path):
+    """Names, units and words for gaps of the study's file hold for later rows, and those of a site for that site."""
+    blocks = ""
+    for at in range(3):
+        rows = []
+        for row in range(60):
+            height = 150 + row % 40
+            x = -9 if row % 9 == 1 else row % 7
+            rows.append(f"{height * (1 if at else 0.01)},{x},{'ab'[height + x > 172]}")
+        names = "height,x,y" if at else "Groesse,x,y"
+        (tmp_path / f"s{at}.csv").write_text("\n".join([names, *rows]) + "\n")
+        own = "" if at else "rename = { Groesse = 'height' }\nunits = { height = 100 }\n"
+        blocks += f'[[sites]]\nfile = "s{at}.csv"\n{own}'
+    study = tmp_path / "study.toml"
+    study.write_text(f'label = "y"\nprepare = "table"\nmethod = "ridge"\nmissing = [-9]\n{blocks}')
+    call("run", study, "--policy", "relaxed", "--out", tmp_path / "run")
+    (tmp_path / "metres.csv").write_text("Groesse,x\n1.72,-9\n1.8,3\n")
+    (tmp_path / "cm.csv").write_text("height,x\n172,-9\n180,3\n")
+    (tmp_path / "gaps.csv").write_text("height,x\n172,\n180,3\n")
+
+    def said(file, *options):
+        run = tmp_path / "run-1"
+        return call("predict", run, tmp_path / file, "--probabilities", *options, only_results=True)
+
+    wanted = said("gaps.csv", "--as-is")
+    assert said("cm.csv") == wanted
+    assert said("cm.csv", "--as-is") != wanted
+    assert said("metres.csv", "--site", "s0") == said("gaps.csv", "--as-is", "--site", "s0")
+    assert "read as the study's file says (missing)" in call("predict", tmp_path / "run-1", tmp_path / "cm.csv")

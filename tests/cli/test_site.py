@@ -22,11 +22,11 @@ from tests.deploy.test_answering import RUN, FolderEngine
 
 def test_a_new_node_key(here, made):
     identity = made.roster()["anna"].hex()
-    before = made.node_keys()["anna"]
+    before = made.nats_keys()["anna"]
     assert identity in call("site", "init", "--name", "anna", "--new-node-key")
     assert "not of 'bert'" in call("site", "init", "--name", "bert", "--folder", "anna", "--new-node-key", code=2)
     call("coordinator", "admit", "anna/anna.pub", "--folder", "c")
-    assert made.node_keys()["anna"] != before
+    assert made.nats_keys()["anna"] != before
 
 
 def test_preview(here, made):
@@ -78,7 +78,6 @@ def test_an_empty_site_ledger(made):
 
 
 def test_starting_refuses_what_cannot_work(here, made):
-    pytest.importorskip("flwr")
     (here / "anna" / "roster.json").unlink()
     assert "ask the coordinator for roster.json" in call("site", "start", "--folder", "anna", code=2)
     shutil.copy(here / "c" / "roster.json", here / "anna")

@@ -59,7 +59,7 @@ def test_what_a_steward_decides_about_is_shown(here, study):
     assert f"fedgeom site revoke {study[:16]} --folder anna" in shown
 
 
-def test_preview_ends_with_the_same_hash_and_submit_prints_it(here, study, flower):
+def test_preview_ends_with_the_same_hash_and_submit_prints_it(here, study, conducting):
     shown = call("site", "preview", "study.toml", "--folder", "anna")
     assert shown.endswith(f"terms {study} to approve them: fedgeom site approve study.toml --folder anna")
     assert f"terms {study}" in call("submit", "study.toml", "--folder", "c")

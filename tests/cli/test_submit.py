@@ -18,7 +18,7 @@ def test_submit_needs_a_coordinator_and_one_thing_to_do(here, made):
     assert "no job 'study-1'" in call("submit", "--resume", "study-1", "--folder", "c", code=2)
 
 
-def test_submit(here, flower):
+def test_submit(here, conducting):
     (here / "study.toml").write_text('method = "hulls"\nlabel = "type"\n')
     shown = call("submit", "study.toml", "--folder", "c")
     for piece in ("not used in a submitted job", "anna: joined", "bert: lost join: did not come", "public keys"):
@@ -32,18 +32,18 @@ def test_submit(here, flower):
     assert "finished already" in call("submit", "--resume", "study-1", "--folder", "c", code=2)
 
 
-def test_submit_that_fails_says_how_to_go_on(here, flower):
-    flower[:] = ["failed", "2 sites answered, 3 are needed"]
+def test_submit_that_fails_says_how_to_go_on(here, conducting):
+    conducting[:] = ["failed", "2 sites answered, 3 are needed"]
     (here / "study.toml").write_text('method = "hulls"\n')
     shown = call("submit", "study.toml", "--folder", "c", code=1)
     resume = "fedgeom submit --resume study-1 --folder c"
     for piece in ("failed: 2 sites answered", "coordinator.log", resume, "warning: site 'bert' was lost"):
         assert piece in shown
-    flower[:] = ["finished", ""]
+    conducting[:] = ["finished", ""]
     call("submit", "--resume", "c/runs/study-1", "--folder", "c")
 
 
-def test_interrupting_leaves_a_folder_that_says_so(here, made, flower, monkeypatch):
+def test_interrupting_leaves_a_folder_that_says_so(here, made, conducting, monkeypatch):
     def interrupt(*_, **__):
         write_status(made.path / "runs" / "study-1", "running", "")
         raise KeyboardInterrupt

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 
 from fedgeom.data.datasets import SETS, available, data_folder, find_file, load_set
 from fedgeom.errors import InputError
+from fedgeom.partition import Pathological
 from tests.tiers import set_cases
 
 SHAPES = {  # sites, classes, columns, all rows
@@ -20,10 +23,13 @@ SHAPES = {  # sites, classes, columns, all rows
     "digits": (4, 10, 52, 1797),
     "wine": (3, 3, 13, 178),
     "synthetic": (3, 2, 2, None),
+    "mnist": (10, 10, 784, 70_000),
+    "fashion-mnist": (10, 10, 784, 70_000),
+    "cifar10": (10, 10, 3072, 60_000),
 }
 
 
-@pytest.mark.parametrize("name", set_cases(SETS))
+@pytest.mark.parametrize("name", set_cases(SHAPES))
 def test_shape(name):
     data = load_set(name)
     n_sites, n_classes, columns, rows = SHAPES[name]
@@ -40,6 +46,47 @@ def test_shape(name):
             assert (np.linalg.norm(site.X, axis=1) < 1).all()
     for site in data.train:
         assert np.unique(site.y, return_counts=True)[1].min() >= 2
+
+
+def test_every_set_but_those_that_only_downloads_have_is_tried():
+    assert set(SETS) - set(SHAPES) == {"cifar100"}
+
+
+def test_images_of_a_folder_stay_bytes_and_are_dealt_by_a_partition(tmp_path, monkeypatch):
+    monkeypatch.setenv("FEDGEOM_DATA", str(tmp_path))
+    rng = np.random.default_rng(0)
+    train, test = (rng.integers(0, 256, (n, 28, 28), np.uint8) for n in (300, 60))
+    labels = np.repeat(np.arange(10, dtype=np.uint8), 30)
+    parts = {"X_train": train, "y_train": labels, "X_test": test, "y_test": labels[::5]}
+    np.savez(tmp_path / "fashion_mnist.npz", **parts)
+    np.savez(tmp_path / "mnist_writers.npz", **parts, writer_train=np.tile([3, 1, 2, 2], 75))
+    found = load_set("fashion-mnist", n_sites=5, how=Pathological(2))
+    assert found.shape == (1, 28, 28)
+    assert {site.table.dtype for site in found.train} == {np.dtype(np.uint8)}
+    assert [len(site.classes) for site in found.train] == [2] * 5
+    assert sum(map(len, found.train)) == 300
+    coat = next(site for site in found.train if "coat" in site.classes)
+    images = {image.tobytes() for image in train[labels == 4]}
+    assert all(row.tobytes() in images for row in coat.table[coat.y == "coat"])
+    writers = load_set("mnist", n_sites=2, how="natural")
+    assert [(site.name, len(site)) for site in writers.train] == [("writer-1", 75), ("writer-2", 150)]
+    assert sorted(load_set("mnist", n_sites=2).train[0].classes) == list(range(10))
+    with pytest.raises(InputError, match="has 3 natural sites"):
+        load_set("mnist", n_sites=4, how="natural")
+    with pytest.raises(InputError, match="nobody knows whose images those of 'fashion-mnist' are"):
+        load_set("fashion-mnist", how="natural")
+
+
+def test_without_files_and_downloaders_it_is_said_what_to_do(tmp_path, monkeypatch):
+    monkeypatch.setenv("FEDGEOM_DATA", str(tmp_path))
+    monkeypatch.setitem(sys.modules, "torchvision", None)
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    with pytest.raises(
+        InputError, match=r"could not be had: torchvision is not installed; datasets is not .*put cifar10_"
+    ):
+        load_set("cifar10")
+    with pytest.raises(InputError, match=r"install torchvision or datasets"):
+        load_set("cifar100")
 
 
 def test_seeds_and_options():

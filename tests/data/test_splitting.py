@@ -42,7 +42,10 @@ def test_seeds_names_and_extras_of_a_split():
     [
         ({"n_sites": 0}, r"n_sites=0 given for 4 rows; wanted 1 … 4"),
         ({"n_sites": 5}, "n_sites=5"),
-        ({"how": "random"}, 'how=.random. given; wanted "iid", "dirichlet" or "by"'),
+        (
+            {"how": "random"},
+            "how='random' given; wanted one of 'iid', 'dirichlet', 'pathological', .* an object of fedgeom.partition",
+        ),
         ({"how": "dirichlet", "alpha": 0}, "alpha=0 given"),
         ({"how": "by"}, "needs `by`"),
         ({"how": "by", "by": [1]}, "needs `by`"),

@@ -12,25 +12,24 @@ from fedgeom.deploy.coordinator_folder import CoordinatorFolder
 from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.storage import write_file
 from tests.deploy.deployment import Federation, parts
-from tests.deploy.making import make_coordinator, make_sites
+from tests.deploy.making import make_coordinator, make_sites, need_nats
 from tests.deploy.offline import write_offline
 
 GOOD = ("anna", "bert", "carl", "dora")
 OTHER_VERSION = "import fedgeom.federation.messages as messages\n\nmessages.VERSION += 1\n"
 
 
-@pytest.fixture(scope="session", params=["flower", pytest.param("nats", marks=pytest.mark.full)])
-def federation(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Federation]:
+@pytest.fixture(scope="session")
+def federation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Federation]:
     """Run four good sites, erik, who has another key than he was admitted with, and frida of another version.
 
     All processes are cut off from every other machine; what they try is in the file ``attempts``.
     """
-    for module in ("flwr",) if request.param == "flower" else ("nats", "nkeys"):
-        pytest.importorskip(module, reason=f"{request.param} is not installed")
+    need_nats()
     root = tmp_path_factory.mktemp("federation")
     offline = write_offline(root / "offline", root / "attempts")
     strange = write_offline(root / "strange", root / "attempts", OTHER_VERSION)
-    with Federation(root, parts(6, rows=120), environment=offline, engine=request.param) as there:
+    with Federation(root, parts(6, rows=120), environment=offline) as there:
         erik, new = there.sites["erik"], Identity.generate()
         write_file(erik.identity_file, new.secret, private=True)
         Roster({**there.coordinator.roster(), "erik": new.public}).save(erik.path / "roster.json")
@@ -44,6 +43,7 @@ def federation(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
 @pytest.fixture
 def coordinator(tmp_path: Path) -> CoordinatorFolder:
     """Make a coordinator's folder."""
+    need_nats()
     return make_coordinator(tmp_path / "c")
 
 

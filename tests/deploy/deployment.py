@@ -23,12 +23,10 @@ import numpy as np
 import fedgeom
 from fedgeom.data.sites import SiteData
 from fedgeom.deploy import submit
-from fedgeom.deploy.config import EngineName
 from fedgeom.deploy.coordinator_folder import CoordinatorFolder
 from fedgeom.deploy.jobs import Job
-from fedgeom.deploy.nats_site import read_link
+from fedgeom.deploy.nats_site import LINK, read_link
 from fedgeom.deploy.site_folder import SiteFolder
-from fedgeom.engines.flower import commands
 from fedgeom.engines.processes import free_port
 from fedgeom.geometry.hyperbolic.sampling import labelled_disc
 from tests.deploy.making import ask_stewards, loosen
@@ -89,6 +87,16 @@ def has_open(process: Process, file: Path) -> bool:
         return False
 
 
+class Line:
+    """One connection through a proxy."""
+
+    def __init__(self, near: socket.socket, far: socket.socket):
+        self.near = near
+        self.far = far
+        self.deaf = False
+        """Whether its near end stays open though nobody hears it any more."""
+
+
 class Proxy:
     """Forwards TCP connections on loopback to a port, and holds everything back while it is cut."""
 
@@ -96,6 +104,7 @@ class Proxy:
         self._target = target
         self._flows = threading.Event()
         self._flows.set()
+        self._lines: list[Line] = []
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._listener.getsockname()[1])
         threading.Thread(target=self._accept, daemon=True).start()
@@ -108,10 +117,20 @@ class Proxy:
         """Let everything through again, what was held back first."""
         self._flows.set()
 
+    def halve(self) -> None:
+        """Close the far ends of all connections; whoever called in is not told, as when a router forgot them."""
+        for line in self._lines:
+            line.deaf = True
+            with contextlib.suppress(OSError):
+                line.far.shutdown(socket.SHUT_RDWR)
+            line.far.close()
+
     def close(self) -> None:
         """Take no more connections."""
         self._listener.close()
         self._flows.set()
+        for line in self._lines:
+            line.near.close()
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
@@ -126,14 +145,19 @@ class Proxy:
         except OSError:
             near.close()
             return
-        threading.Thread(target=self._copy, args=(near, far), daemon=True).start()
-        self._copy(far, near)
+        line = Line(near, far)
+        self._lines.append(line)
+        threading.Thread(target=self._copy, args=(near, far, line), daemon=True).start()
+        self._copy(far, near, line)
 
-    def _copy(self, source: socket.socket, sink: socket.socket) -> None:
+    def _copy(self, source: socket.socket, sink: socket.socket, line: Line) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(65536):
                 self._flows.wait()
-                sink.sendall(data)
+                if not line.deaf:
+                    sink.sendall(data)
+        if line.deaf:
+            return
         for end in (source, sink):
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
@@ -150,16 +174,14 @@ class Federation:
         *,
         proxied: Collection[str] = (),
         environment: Mapping[str, str] | None = None,
-        engine: EngineName = "flower",
     ):
         """Make all folders; the ``proxied`` sites reach the coordinator through a line that can be cut."""
-        self.engine: EngineName = engine
         self.root, self.data = root, {site.name: site for site in data}
         self._environment = dict(environment or {})
         self.port = free_port()
         self.lines = {name: Proxy(self.port) for name in proxied}
         self.coordinator = CoordinatorFolder.create(
-            root / "coordinator", names=["localhost"], host="127.0.0.1", port=self.port, engine=engine
+            root / "coordinator", names=["localhost"], host="127.0.0.1", port=self.port
         )
         self.sites: dict[str, SiteFolder] = {}
         for site in data:
@@ -167,12 +189,11 @@ class Federation:
             self.admit(self.make_site(site, None if line is None else line.port))
         self.share_roster()
         self.running: dict[str, subprocess.Popen[bytes]] = {}
-        self._began: dict[str, int] = {}
 
     def make_site(self, site: SiteData, port: int | None = None) -> SiteFolder:
         """Make a site's folder with its data."""
         address = f"127.0.0.1:{port or self.port}"
-        folder = SiteFolder.create(self.root / site.name, site.name, address, engine=self.engine)
+        folder = SiteFolder.create(self.root / site.name, site.name, address)
         np.savez(folder.path / "data.npz", X=site.X, y=site.y)
         text = folder.config_file.read_text(encoding="utf-8")
         text = text.replace('file = "data.csv"', 'file = "data.npz"').replace('label = "label"', 'label = "y"')
@@ -229,16 +250,14 @@ class Federation:
 
     def start_site(self, name: str, environment: Mapping[str, str] | None = None) -> None:
         """Start a site as a service manager would."""
+        (self.sites[name].path / LINK).unlink(missing_ok=True)  # it may have been killed
         command = [sys.executable, "-m", "fedgeom.deploy.site", str(self.sites[name].path)]
-        self._began[name] = len(self.log(name))
         self._start(name, command, environment or {})
 
     def connected(self, name: str) -> bool:
         """Say whether the coordinator has let a site in since it was last started."""
-        if self.engine == "nats":
-            report = read_link(self.sites[name])
-            return report is not None and report.since > 0
-        return commands.ACTIVATED in self.log(name)[self._began.get(name, 0) :]
+        report = read_link(self.sites[name])
+        return report is not None and report.since > 0
 
     def _start(self, name: str, command: list[str], environment: Mapping[str, str]) -> None:
         out = self.root / f"{name}.out"
@@ -255,12 +274,12 @@ class Federation:
         return (self.root / f"{name}.out").read_text(encoding="utf-8", errors="replace")
 
     def log(self, name: str) -> str:
-        """Return what Flower wrote for a site or the coordinator."""
+        """Return what the programs of a site or the coordinator wrote."""
         file = self.root / name / ("coordinator.log" if name == "coordinator" else "site.log")
         return file.read_text(encoding="utf-8", errors="replace") if file.exists() else ""
 
     def kill(self, name: str) -> None:
-        """Kill a site, or the coordinator with its SuperLink: every process of it at once, without warning."""
+        """Kill a site, or the coordinator with its server: every process of it at once, without warning."""
         self.running[name].kill()
         for group in {process.group for process in self._parts_of(name)}:
             os.killpg(group, signal.SIGKILL)
@@ -268,23 +287,21 @@ class Federation:
 
     def _parts_of(self, name: str) -> list[Process]:
         """Return the processes that a site or the coordinator has started."""
-        if self.engine == "flower":
-            return self.find(f"/{name}/flower/guards/")
         return [process for process in self.find(f"{self.root}/{name}") if " -m fedgeom." in process.command]
 
     def answering(self, name: str) -> list[int]:
         """Return the processes that answer a question for a site just now: forks of the one that stays."""
-        word = f"/{name}/flower/guards/flwr-clientapp" if self.engine == "flower" else f"answer {self.root}/{name}"
-        found = self.find(word)
+        found = self.find(f"answer {self.root}/{name}")
         staying = {process.pid for process in found}
         return [process.pid for process in found if process.parent in staying]
 
+    def servers(self) -> list[int]:
+        """Return the server's program: not the one that looks after it."""
+        return [process.pid for process in self.find("nats.conf") if " -m fedgeom." not in process.command]
+
     def kill_conductor(self, job: Job) -> bool:
-        """Kill the process that holds a run's conversation, not the SuperLink; say whether it was there."""
-        by_flower = self.engine == "flower"
-        conductors = self.find(
-            "/coordinator/flower/guards/flwr-serverapp" if by_flower else f"coordinator {job.name}"
-        )
+        """Kill the process that holds a run's conversation, not the server; say whether it was there."""
+        conductors = self.find(f"coordinator {job.name}")
         found = [process for process in conductors if has_open(process, job.run_folder / "lock")]
         for process in found:
             os.kill(process.pid, signal.SIGKILL)

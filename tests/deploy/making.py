@@ -9,6 +9,7 @@ import shutil
 from typing import Any
 
 import numpy as np
+import pytest
 
 from fedgeom.data.split import split
 from fedgeom.deploy.coordinator_folder import CoordinatorFolder
@@ -23,11 +24,17 @@ USUAL = StrictPolicy(max_corner_share=1.0)
 """As strict as the template but for corners: of a few dozen rows out to the rim of the disc, most are some."""
 
 
+def need_nats() -> None:
+    """Skip a test where NATS is not installed: folders hold its keys."""
+    for module in ("nats", "nkeys"):
+        pytest.importorskip(module, reason="NATS is not installed")
+
+
 def make_coordinator(path, **options):
     return CoordinatorFolder.create(path, **({"names": ["localhost"], "host": "127.0.0.1"} | options))
 
 
-def make_sites(root, coordinator, *, insecure=False, names=NAMES, policy=None, engine="flower"):
+def make_sites(root, coordinator, *, insecure=False, names=NAMES, policy=None):
     """Some sites with points of the disc, admitted, with roster and certificate in place."""
     drawn = labelled_disc(80 * len(names), 0.9, 0.1, np.random.default_rng(0), reference_norm=0.3)
     parts = split(drawn.X, np.where(drawn.y > 0, "yes", "no"), len(names), names=names)
@@ -41,7 +48,6 @@ def make_sites(root, coordinator, *, insecure=False, names=NAMES, policy=None, e
             file=str(root / f"{part.name}.npz"),
             label="y",
             insecure=insecure,
-            engine=engine,
         )
         loosen(site)
         set_policy(site, policy or USUAL)

@@ -69,12 +69,12 @@ def test_an_unapproved_site_sends_nothing_but_that_it_waits_whatever_it_is_asked
     monkeypatch.setattr(answers, "read_data", lambda folder: pytest.fail("the data were looked at"))
     for one in held.exchanges:
         if one.site == "anna":
-            reply, carried = answer(anna, one.request, None)
+            reply = answer(anna, one.request)
             if one.frame.kind == "join.hello":
                 assert kind(reply) == Waiting.kind
             else:
                 assert "was asked before it was invited" in reason(reply)
-            assert carried == b"" or not Journal(anna.path).newest(RUN).memory
+            assert not Journal(anna.path).newest(RUN).memory
     pinned = [entry.answer for entry in Journal(anna.path).entries() if entry.answer != Refusal.kind]
     assert pinned == [Waiting.kind]
 
@@ -91,16 +91,16 @@ def test_an_unapproved_site_sends_nothing_but_that_it_waits_whatever_it_is_asked
 )
 def test_an_approval_covers_these_terms_and_no_others(anna, changes):
     pin(anna, runs=100)
-    assert kind(answer(anna, hello(**changes), None)[0]) == Waiting.kind
-    assert kind(answer(anna, hello(bytes(32)), None)[0]) == PublicKeys.kind
+    assert kind(answer(anna, hello(**changes))) == Waiting.kind
+    assert kind(answer(anna, hello(bytes(32)))) == PublicKeys.kind
 
 
 def test_an_approval_does_not_cover_another_method(anna):
     pin(anna, runs=100)
     other = fedgeom.FedAvg(n_rounds=1)
-    assert kind(
-        answer(anna, pack(RUN, "fedavg", Hello(rounds=2, terms=other.terms(), participants=NAMES)), None)[0]
-    ) == (Waiting.kind)
+    assert kind(answer(anna, pack(RUN, "fedavg", Hello(rounds=2, terms=other.terms(), participants=NAMES)))) == (
+        Waiting.kind
+    )
 
 
 def test_preview_submit_and_what_the_sites_sign_have_one_hash(sites, coordinator, tmp_path):
@@ -142,8 +142,8 @@ def test_runs_are_counted_and_the_same_run_asked_again_is_the_same(anna):
     pin(anna, runs=2)
     for _ in range(3):
         for run in (b"1" * 32, b"2" * 32):
-            assert kind(answer(anna, hello(run), None)[0]) == PublicKeys.kind
-    assert kind(answer(anna, hello(b"3" * 32), None)[0]) == Waiting.kind
+            assert kind(answer(anna, hello(run))) == PublicKeys.kind
+    assert kind(answer(anna, hello(b"3" * 32))) == Waiting.kind
     (one,) = ApprovalStore(anna.path).read().approvals
     assert one.used == ((b"1" * 32).hex(), (b"2" * 32).hex())
 
@@ -160,11 +160,11 @@ def test_an_expired_approval_lets_running_jobs_go_on_and_no_new_one_begin(anna):
 
 def test_revoked_is_final_for_its_runs_and_a_new_approval_is_for_new_ones(anna):
     pin(anna, runs=2)
-    assert kind(answer(anna, hello(), None)[0]) == PublicKeys.kind
+    assert kind(answer(anna, hello())) == PublicKeys.kind
     ApprovalStore(anna.path).revoke(hash_terms(JOB).hex())
     pin(anna)
     for _ in range(2):
-        assert reason(answer(anna, hello(), None)[0]) == REVOKED
+        assert reason(answer(anna, hello())) == REVOKED
     left = msgspec.msgpack.decode(Journal(anna.path).newest(RUN).memory, type=SecureMemory)
     assert left == SecureMemory(run=RUN, method=JOB.method, left=True, approved=hash_terms(JOB))  # no key is kept
     notes = [entry.note for entry in Journal(anna.path).entries() if entry.note]
@@ -173,26 +173,26 @@ def test_revoked_is_final_for_its_runs_and_a_new_approval_is_for_new_ones(anna):
     for call in (lambda: approvals.admit(RUN, JOB), lambda: approvals.check(RUN, "moments", hash_terms(JOB))):
         with pytest.raises(RevokedError, match=REVOKED):
             call()
-    assert kind(answer(anna, hello(b"n" * 32), None)[0]) == PublicKeys.kind
+    assert kind(answer(anna, hello(b"n" * 32))) == PublicKeys.kind
 
 
 def test_a_run_whose_approval_vanished_is_not_answered(anna):
     pin(anna)
-    answer(anna, hello(), None)
+    answer(anna, hello())
     ApprovalStore(anna.path).path.unlink()
-    assert "no longer known at the site" in reason(answer(anna, hello(), None)[0])
+    assert "no longer known at the site" in reason(answer(anna, hello()))
 
 
 def test_a_damaged_file_stops_the_site_and_what_is_wrong_stays_there(anna):
     pin(anna)
-    answer(anna, hello(), None)
+    answer(anna, hello())
     store = ApprovalStore(anna.path)
     good = store.path.read_bytes()
     store.path.write_bytes(b"{")
-    assert reason(answer(anna, hello(), None)[0]) == answers.NOT_READY
+    assert reason(answer(anna, hello())) == answers.NOT_READY
     assert "approvals.json is damaged" in Journal(anna.path).entries()[-1].note
     store.path.write_bytes(good)
-    assert kind(answer(anna, hello(), None)[0]) == PublicKeys.kind  # mended; the site had not left
+    assert kind(answer(anna, hello())) == PublicKeys.kind  # mended; the site had not left
 
 
 # --- rules of site.toml ---
@@ -200,32 +200,32 @@ def test_a_damaged_file_stops_the_site_and_what_is_wrong_stays_there(anna):
 
 def test_any_job_is_let_in_noted_and_can_be_revoked(sites):
     anna = sites["anna"]
-    assert kind(answer(anna, hello(), None)[0]) == PublicKeys.kind
+    assert kind(answer(anna, hello())) == PublicKeys.kind
     (one,) = ApprovalStore(anna.path).read().approvals
     assert (one.rule, one.used, one.job) == ("any", (RUN.hex(),), JOB)
     ApprovalStore(anna.path).revoke(one.hash)
-    assert reason(answer(anna, hello(), None)[0]) == REVOKED
-    assert reason(answer(anna, hello(b"n" * 32), None)[0]) == REVOKED  # a rule does not overrule the steward
-    assert kind(answer(anna, hello(b"o" * 32, seed=1), None)[0]) == PublicKeys.kind
+    assert reason(answer(anna, hello())) == REVOKED
+    assert reason(answer(anna, hello(b"n" * 32))) == REVOKED  # a rule does not overrule the steward
+    assert kind(answer(anna, hello(b"o" * 32, seed=1))) == PublicKeys.kind
     pin(anna)
-    assert kind(answer(anna, hello(b"p" * 32), None)[0]) == PublicKeys.kind
+    assert kind(answer(anna, hello(b"p" * 32))) == PublicKeys.kind
 
 
 def test_a_job_that_a_rule_let_in_goes_on_when_the_rule_is_gone_and_admits_no_other(sites):
     anna = sites["anna"]
-    answer(anna, hello(), None)
+    answer(anna, hello())
     ask(anna)
-    assert kind(answer(anna, hello(), None)[0]) == PublicKeys.kind
-    assert kind(answer(anna, hello(b"n" * 32), None)[0]) == Waiting.kind
+    assert kind(answer(anna, hello())) == PublicKeys.kind
+    assert kind(answer(anna, hello(b"n" * 32))) == Waiting.kind
 
 
 def test_allow_listed_methods(sites):
     anna = sites["anna"]
     edit(anna, 'approve = "any" ', 'approve = "allow-listed methods" ')
     edit(anna, "methods = []", 'methods = ["moments"]')
-    assert kind(answer(anna, hello(seed=5), None)[0]) == PublicKeys.kind
+    assert kind(answer(anna, hello(seed=5))) == PublicKeys.kind
     assert "does not take part in method 'hulls'" in reason(
-        answer(anna, pack(bytes(32), "hulls", Hello(rounds=0)), None)[0]
+        answer(anna, pack(bytes(32), "hulls", Hello(rounds=0)))
     )
 
 
@@ -245,7 +245,7 @@ def test_a_method_whose_sites_never_join_runs_only_where_any_job_does(sites, rul
 
 def test_the_steward_is_told_once_per_job_with_the_command_to_approve(anna, capsys):
     for run in (RUN, RUN, b"n" * 32):
-        assert kind(answer(anna, hello(run), None)[0]) == Waiting.kind
+        assert kind(answer(anna, hello(run))) == Waiting.kind
     (entry,) = Journal(anna.path).entries()
     assert (entry.question, entry.answer, entry.reveals) == ("join.hello", Waiting.kind, Waiting.reveals)
     command = f"fedgeom site approve {hash_terms(JOB).hex()} --folder {anna.path}"
@@ -256,14 +256,14 @@ def test_the_steward_is_told_once_per_job_with_the_command_to_approve(anna, caps
     assert capsys.readouterr().err.count(command) == 1
     assert not entry.counts  # it is no run of the day
     assert not list((anna.path / "memory").glob("*.bin"))
-    answer(anna, hello(seed=1), None)
+    answer(anna, hello(seed=1))
     assert len(Journal(anna.path).entries()) == 2
 
 
 def test_names_from_elsewhere_cannot_rule_the_stewards_terminal(anna, capsys):
-    answer(anna, hello(participants=("\x1b[2Jgone", *NAMES)), None)
+    answer(anna, hello(participants=("\x1b[2Jgone", *NAMES)))
     assert "not a valid 'join.hello' message" in Journal(anna.path).entries()[0].note
-    answer(anna, hello(participants=tuple(sorted([*NAMES, *(f"s{k:03}" for k in range(50))]))), None)
+    answer(anna, hello(participants=tuple(sorted([*NAMES, *(f"s{k:03}" for k in range(50))]))))
     assert "\x1b" not in capsys.readouterr().err + "".join(one.note for one in Journal(anna.path).entries())
     assert "s016, …;" in Journal(anna.path).entries()[1].note  # so many are named, and no more
 
@@ -283,7 +283,7 @@ def test_the_notice_is_run_without_a_shell_and_once(anna, tmp_path):
         "sep='|', file=file)",
     )
     for _ in range(2):
-        answer(anna, hello(), None)
+        answer(anna, hello())
     words = ("two words", "$HOME;true", hash_terms(JOB).hex(), "moments", RUN.hex(), str(anna.path))
     assert (anna.path / "told").read_text() == "|".join(words) + "\n"
 
@@ -298,16 +298,14 @@ def test_a_notice_that_fails_is_logged_and_the_site_still_says_that_it_waits(ann
     else:
         text = {"is missing": '"no-such-program"', "cannot be read": "'an \"open quote'"}[way]
         edit(anna, "# notice = ", f"notice = {text}\n# ")
-    assert kind(answer(anna, hello(), None)[0]) == Waiting.kind
+    assert kind(answer(anna, hello())) == Waiting.kind
     assert "the notice to the steward failed" in Journal(anna.path).entries()[0].note
 
 
 def test_a_waiting_job_does_not_count_as_a_run_of_the_day(anna):
     edit(anna, "runs_per_day = 20", "runs_per_day = 1")
     for run in (b"1" * 32, b"2" * 32):
-        assert kind(answer(anna, hello(run), None)[0]) == Waiting.kind
+        assert kind(answer(anna, hello(run))) == Waiting.kind
     pin(anna)
-    assert kind(answer(anna, hello(b"2" * 32), None)[0]) == PublicKeys.kind
-    assert decode(unpack(answer(anna, hello(b"3" * 32), None)[0]).body, Refusal).reason.endswith(
-        "its policy allows 1"
-    )
+    assert kind(answer(anna, hello(b"2" * 32))) == PublicKeys.kind
+    assert decode(unpack(answer(anna, hello(b"3" * 32))).body, Refusal).reason.endswith("its policy allows 1")

@@ -12,14 +12,12 @@ import numpy as np
 import pytest
 
 import fedgeom
-from fedgeom.crypto.keys import verify
 from fedgeom.deploy import answers
-from fedgeom.deploy.answers import answer, introduce, read_data, reveals
+from fedgeom.deploy.answers import answer, read_data, reveals
 from fedgeom.deploy.journal import Journal
 from fedgeom.deploy.site import describe
 from fedgeom.deploy.site_folder import SiteFolder
-from fedgeom.engines.flower.nodes import PURPOSE
-from fedgeom.errors import ContractError, DecodeError, InputError, ProtocolError
+from fedgeom.errors import ContractError, DecodeError, InputError
 from fedgeom.federation import messages
 from fedgeom.federation.coordinator import Coordinator
 from fedgeom.federation.messages import Refusal, decode, pack, unpack
@@ -32,7 +30,7 @@ from fedgeom.methods.catalogue import load_model
 from fedgeom.methods.hulls.method import Hulls
 from fedgeom.protocols.join.messages import Hello
 from fedgeom.protocols.site import SummingSite
-from tests.deploy.making import NAMES, edit, make_coordinator, make_sites, set_policy
+from tests.deploy.making import NAMES, edit, set_policy
 
 RUN, METHOD = b"r" * 32, Hulls(epsilon=0.05)
 
@@ -63,7 +61,7 @@ class FolderEngine:
 
     def deliver(self, requests):
         for name, request in requests.items():
-            yield name, answer(self.folders[name], request, None)[0]
+            yield name, answer(self.folders[name], request)
 
 
 def test_a_whole_run_over_folders(sites, coordinator, tmp_path):
@@ -82,28 +80,24 @@ def test_a_whole_run_over_folders(sites, coordinator, tmp_path):
 
 
 def test_the_memory_is_on_disk_before_the_answer_leaves(anna):
-    reply, copy = answer(anna, hello(), None)
+    reply = answer(anna, hello())
     kept = Journal(anna.path).newest(RUN)
     assert kept.count == 1
-    (anna.path / "memory" / f"{RUN.hex()}.bin").rename(anna.path / "elsewhere")
-    assert Journal(anna.path).newest(RUN, copy, anna.identity()) == kept
-    assert kept.memory not in copy  # it passes a port that anybody on the machine can reach
-    (anna.path / "elsewhere").rename(anna.path / "memory" / f"{RUN.hex()}.bin")
-    assert answer(anna, hello(), None)[0] == reply  # Flower forgot everything; the keys are the same
+    assert answer(anna, hello()) == reply  # as by a new process: the keys are the same
 
 
 def test_a_run_that_was_forgotten_is_not_answered_afresh(anna):
     """The coordinator could hold it again over other sites, and take the difference."""
-    answer(anna, hello(), None)
+    answer(anna, hello())
     (anna.path / "memory" / f"{RUN.hex()}.bin").unlink()
     for _ in range(2):
-        assert reason(answer(anna, hello(), None)[0]) == answers.FORGOTTEN
-    assert not reason(answer(anna, hello(b"n" * 32), None)[0])
+        assert reason(answer(anna, hello())) == answers.FORGOTTEN
+    assert not reason(answer(anna, hello(b"n" * 32)))
 
 
 def test_questions_that_come_together_wait_for_each_other(anna):
     replies = []
-    threads = [threading.Thread(target=lambda: replies.append(answer(anna, hello(), None)[0])) for _ in range(3)]
+    threads = [threading.Thread(target=lambda: replies.append(answer(anna, hello()))) for _ in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -116,7 +110,7 @@ def test_another_protocol_version(anna, monkeypatch):
     request = hello()
     monkeypatch.setattr(messages, "VERSION", messages.VERSION + 1)
     with pytest.raises(DecodeError, match="speaks protocol version 3; this end speaks 4"):
-        answer(anna, request, None)
+        answer(anna, request)
     (entry,) = Journal(anna.path).entries()
     assert (entry.question, entry.sent) == ("unreadable", 0)
     assert "speaks protocol version 3" in describe(entry)
@@ -125,31 +119,31 @@ def test_another_protocol_version(anna, monkeypatch):
 def test_too_large_a_question(anna):
     edit(anna, "max_message_bytes = 67108864", "max_message_bytes = 100")
     with pytest.raises(DecodeError, match="the limit is 100"):
-        answer(anna, hello(), None)
+        answer(anna, hello())
 
 
 @pytest.mark.parametrize("method", ["nothing", "moments"])
 def test_methods_that_the_policy_does_not_name(anna, method):
     edit(anna, "methods = []", 'methods = ["hulls"]')
-    reply, _ = answer(anna, hello(method=method), None)
+    reply = answer(anna, hello(method=method))
     assert f"does not take part in method {method!r}" in reason(reply)
     assert not (anna.path / "memory" / f"{RUN.hex()}.bin").exists()
-    assert not reason(answer(anna, hello(), None)[0])
+    assert not reason(answer(anna, hello()))
 
 
 def test_too_many_runs_a_day_however_often_one_asks(anna):
     edit(anna, "runs_per_day = 20", "runs_per_day = 1")
-    assert not reason(answer(anna, hello(), None)[0])
+    assert not reason(answer(anna, hello()))
     for _ in range(3):
-        assert "its policy allows 1" in reason(answer(anna, hello(b"s" * 32), None)[0])
-    assert not reason(answer(anna, hello(), None)[0])
+        assert "its policy allows 1" in reason(answer(anna, hello(b"s" * 32)))
+    assert not reason(answer(anna, hello()))
 
 
 def test_a_damaged_memory_is_refused_and_left_alone(anna):
-    answer(anna, hello(), None)
+    answer(anna, hello())
     file = anna.path / "memory" / f"{RUN.hex()}.bin"
     file.write_bytes(b"\xc1")
-    assert "damaged" in reason(answer(anna, hello(), None)[0])
+    assert "damaged" in reason(answer(anna, hello()))
     assert file.read_bytes() == b"\xc1"
 
 
@@ -157,7 +151,7 @@ def test_what_is_wrong_with_the_data_stays_at_the_site(anna, tmp_path):
     file = tmp_path / "secret-place.csv"
     file.write_text("a,b,y\n0.1,Mueller,yes\n0.2,Schmidt,no\n")
     edit(anna, str(tmp_path / "anna.npz"), str(file))
-    said = reason(answer(anna, hello(), None)[0])
+    said = reason(answer(anna, hello()))
     assert "its own log says why" in said
     (entry,) = Journal(anna.path).entries()
     assert "these columns hold text: 'b'" in entry.note
@@ -166,7 +160,7 @@ def test_what_is_wrong_with_the_data_stays_at_the_site(anna, tmp_path):
 
 def test_what_is_wrong_with_the_folder_stays_at_the_site(anna, tmp_path):
     (anna.path / "roster.json").unlink()
-    said = reason(answer(anna, hello(), None)[0])
+    said = reason(answer(anna, hello()))
     assert said == answers.NOT_READY
     assert "roster" in Journal(anna.path).entries()[-1].note
 
@@ -184,12 +178,12 @@ def test_a_process_that_dies_at_work_leaves_what_it_was_asked(anna, monkeypatch)
     with monkeypatch.context() as here:
         here.setattr(SummingSite, "answer", die)
         with pytest.raises(Killed):
-            answer(anna, hello(), None)
+            answer(anna, hello())
     (entry,) = Journal(anna.path).entries()
     assert (entry.question, entry.received, entry.sent, entry.begun) == ("join.hello", len(hello()), 0, True)
     assert "asked join.hello" in describe(entry)
     assert "never ended" in describe(entry)
-    answer(anna, hello(), None)
+    answer(anna, hello())
     died, answered = Journal(anna.path).entries()
     assert (died.begun, answered.begun, answered.answer) == (True, False, "join.keys")
 
@@ -203,7 +197,7 @@ def test_the_line_is_there_while_the_work_goes_on_and_one_line_afterwards(anna, 
 
     monkeypatch.setattr(SummingSite, "answer", look)
     for _ in range(2):
-        answer(anna, hello(), None)
+        answer(anna, hello())
     assert [begun for begun, _ in seen] == [[True], [False, True]]
     assert seen[0][1] == ([], 0)  # who follows the ledger waits for the outcome
     entries, end = Journal(anna.path).since(seen[1][1][1])
@@ -218,9 +212,9 @@ def test_a_run_that_died_counts_as_one_of_the_day(anna, monkeypatch):
     with monkeypatch.context() as here:
         here.setattr(SiteRunner, "answer", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            answer(anna, hello(), None)
-    assert not reason(answer(anna, hello(), None)[0])
-    assert "its policy allows 1" in reason(answer(anna, hello(b"s" * 32), None)[0])
+            answer(anna, hello())
+    assert not reason(answer(anna, hello()))
+    assert "its policy allows 1" in reason(answer(anna, hello(b"s" * 32)))
 
 
 def test_too_little_memory_is_told_at_the_site(anna, monkeypatch, caplog):
@@ -230,7 +224,7 @@ def test_too_little_memory_is_told_at_the_site(anna, monkeypatch, caplog):
     assert anna.config().policy.max_memory_mb == 8192
     monkeypatch.setattr(SiteRunner, "answer", take)
     with pytest.raises(MemoryError):
-        answer(anna, hello(), None)
+        answer(anna, hello())
     (entry,) = Journal(anna.path).entries()
     for text in (entry.note, caplog.text):
         assert "more memory than max_memory_mb = 8192 in site.toml (Unable to allocate 9.3 GiB" in text
@@ -240,7 +234,7 @@ def test_too_little_memory_is_told_at_the_site(anna, monkeypatch, caplog):
 @pytest.mark.parametrize("kind", ["x\n12:00:00 run 7 asked join.hello", "\x1b[2J", "a\u202eb", ""])
 def test_a_question_whose_name_would_rule_the_terminal_is_not_read(anna, kind):
     with pytest.raises(DecodeError, match="not a fedgeom frame"):
-        answer(anna, messages.pack_body(RUN, "hulls", kind, b""), None)
+        answer(anna, messages.pack_body(RUN, "hulls", kind, b""))
     (entry,) = Journal(anna.path).entries()
     assert describe(entry).isprintable()
 
@@ -314,8 +308,8 @@ def held_with(fault, sites, coordinator, monkeypatch):
                 with monkeypatch.context() as here:
                     if name == "anna":
                         fault(here)
-                    reply, carried = answer(self.folders[name], request, None)
-                said.extend((reply, carried))
+                    reply = answer(self.folders[name], request)
+                said.append(reply)
                 yield name, reply
 
     _, talk = Session(METHOD, RUN, 0, coordinator.roster()).conduct(Listening(sites))
@@ -356,11 +350,9 @@ def test_such_an_entry_stands_beside_that_of_the_answer(sites, coordinator, monk
 
 
 def test_it_is_written_to_the_standard_error_which_is_the_sites_log(sites, coordinator, tmp_path):
-    """Also in a process that has loaded Flower, which sets up logging of its own."""
     (sites["anna"].path / "results").write_text("in the way")
     code = (
-        "import importlib.util, sys\nfrom pathlib import Path\n"
-        "if importlib.util.find_spec('flwr'):\n    import flwr.clientapp\n"
+        "import sys\nfrom pathlib import Path\n"
         "from fedgeom.deploy.answers import keep_result\nfrom fedgeom.deploy.site_folder import SiteFolder\n"
         "from fedgeom.federation.runner import SiteRunner\n"
         "from fedgeom.federation.site import SiteIdentity\nimport fedgeom\n"
@@ -412,7 +404,7 @@ def test_a_refusal_keeps_nothing_and_spoils_nothing(sites, coordinator):
     before = {file: file.stat().st_mtime_ns for file in kept.rglob("*")}
     entries = len(Journal(anna.path).entries())
     other = pack(RUN, "hulls", Hello(rounds=7, terms=METHOD.terms(), participants=NAMES))
-    assert reason(answer(anna, other, None)[0])
+    assert reason(answer(anna, other))
     assert {file: file.stat().st_mtime_ns for file in kept.rglob("*")} == before
     assert len(Journal(anna.path).entries()) == entries + 1
 
@@ -427,17 +419,6 @@ def test_what_a_site_keeps_is_for_its_owner_only(sites, coordinator):
     files = [anna / "ledger.jsonl", *(anna / "memory").glob("*.bin"), *result.rglob("*.*")]
     assert {file.name for file in files} >= {"ledger.jsonl", "anna.json", "model.safetensors"}
     assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
-
-
-def test_a_site_says_its_name_in_an_insecure_federation_only(tmp_path):
-    insecure = make_coordinator(tmp_path / "c", insecure=True)
-    sites = make_sites(tmp_path, insecure, insecure=True)
-    name, signature = introduce(sites["anna"], b"n" * 32)
-    assert name == "anna"
-    verify(insecure.roster()["anna"], signature, PURPOSE, b"n" * 32, b"anna")
-    edit(sites["bert"], "insecure = true", "insecure = false")
-    with pytest.raises(ProtocolError, match="the node's key says who the site is"):
-        introduce(sites["bert"], b"n" * 32)  # where TLS is, nobody asks that
 
 
 def test_what_an_answer_reveals_is_said_in_the_words_of_the_method():
@@ -467,12 +448,11 @@ def test_a_site_that_fails_unexpectedly_leaves_the_run_and_its_steward_learns_wh
 
     with monkeypatch.context() as here:
         here.setattr(METHOD.site, "check", fail)
-        reply, carried = answer(anna, hello(), None)
+        reply = answer(anna, hello())
     assert reason(reply) == LEAVES
-    assert b"Mueller" not in reply + carried
+    assert b"Mueller" not in reply
     assert "Mueller, 57" in Journal(anna.path).entries()[-1].note
-    again, _ = answer(anna, hello(), carried)
-    assert "has left this run" in reason(again)
+    assert "has left this run" in reason(answer(anna, hello()))
 
 
 def test_a_site_s_patients_are_read_from_the_column_that_site_toml_names(tmp_path):

@@ -84,8 +84,8 @@ def test_a_job_beyond_the_cap_is_refused_before_the_first_answer_and_costs_no_ap
     method = job()
     terms = job_terms("moments", method.terms(), 0, NAMES)
     ApprovalStore(anna.path).pin(hash_terms(terms).hex(), days=1, runs=2, job=terms)
-    assert said(answer(anna, hello(RUNS[0], method), None)[0]) == PublicKeys.kind
-    assert "privacy budget is spent" in said(answer(anna, hello(RUNS[1], method), None)[0])
+    assert said(answer(anna, hello(RUNS[0], method))) == PublicKeys.kind
+    assert "privacy budget is spent" in said(answer(anna, hello(RUNS[1], method)))
     (approval,) = ApprovalStore(anna.path).read().approvals
     assert approval.used == (RUNS[0].hex(),)
     assert [one.run for one in store(anna).read()] == [RUNS[0].hex()]
@@ -95,9 +95,9 @@ def test_a_job_beyond_the_cap_is_refused_before_the_first_answer_and_costs_no_ap
     assert [line.note for line in lines if line.question == CHARGED] == [
         "charged epsilon = 1, delta = 1e-05 per row"
     ]
-    assert said(answer(anna, hello(RUNS[0], method), None)[0]) == PublicKeys.kind  # the first goes on
+    assert said(answer(anna, hello(RUNS[0], method))) == PublicKeys.kind  # the first goes on
     edit(anna, "max_epsilon = 1.2 ", "max_epsilon = 3 ")  # the steward thinks again
-    assert said(answer(anna, hello(RUNS[1], method), None)[0]) == PublicKeys.kind
+    assert said(answer(anna, hello(RUNS[1], method))) == PublicKeys.kind
 
 
 def test_a_run_over_folders_is_charged_at_every_site_and_one_without_budget_is_missed(
@@ -146,7 +146,7 @@ def test_runs_without_privacy_are_named_and_can_be_forbidden(
     plain = Moments()
     rounds = len(plain.site.all_sums(plain))  # type: ignore[attr-defined]
     asked = pack(RUNS[2], "moments", Hello(rounds=rounds, terms=plain.terms(), participants=NAMES))
-    assert "require_privacy = true" in said(answer(anna, asked, None)[0])
+    assert "require_privacy = true" in said(answer(anna, asked))
 
 
 def spoil(path: Path, **changes: object) -> None:
@@ -187,7 +187,7 @@ def test_a_budget_that_was_touched_or_lost_stops_the_site_which_says_so(
     touch(kept)  # type: ignore[operator]
     with pytest.raises(InputError, match=words):
         kept.read()
-    assert said(answer(anna, hello(RUNS[2], job()), None)[0]) == NOT_READY  # others learn no more
+    assert said(answer(anna, hello(RUNS[2], job()))) == NOT_READY  # others learn no more
     assert any(words in record.message for record in caplog.records)
     assert "fedgeom site budget --restart" in caplog.text
 
@@ -298,11 +298,11 @@ def test_of_jobs_that_race_for_the_last_of_the_budget_one_gets_it(anna: SiteFold
 
 
 def test_a_run_that_was_answered_and_forgotten_is_not_answered_with_new_noise(anna: SiteFolder) -> None:
-    assert said(answer(anna, hello(RUNS[0], job()), None)[0]) == PublicKeys.kind
+    assert said(answer(anna, hello(RUNS[0], job()))) == PublicKeys.kind
     assert len(store(anna).read()) == 1  # charged, whatever becomes of the run
     for file in (anna.path / "memory").glob("*.bin"):
         file.unlink()
-    assert said(answer(anna, hello(RUNS[0], job()), None)[0]) == FORGOTTEN
+    assert said(answer(anna, hello(RUNS[0], job()))) == FORGOTTEN
     assert len(store(anna).read()) == 1
 
 
@@ -315,9 +315,9 @@ def test_a_site_that_dies_between_the_charge_and_its_answer_goes_on_with_the_sam
     with monkeypatch.context() as patched:
         patched.setattr(Journal, "keep", die)
         with pytest.raises(KeyboardInterrupt):
-            answer(anna, hello(RUNS[0], job()), None)
+            answer(anna, hello(RUNS[0], job()))
     assert len(store(anna).read()) == 1
-    dear = said(answer(anna, hello(RUNS[0], job(epsilon=4.0)), None)[0])
+    dear = said(answer(anna, hello(RUNS[0], job(epsilon=4.0))))
     assert "charged on other terms before" in dear
-    assert said(answer(anna, hello(RUNS[0], job()), None)[0]) == PublicKeys.kind
+    assert said(answer(anna, hello(RUNS[0], job()))) == PublicKeys.kind
     assert len(store(anna).read()) == 1

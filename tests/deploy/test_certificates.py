@@ -1,4 +1,4 @@
-"""Certificates: an authority that stays, certificates that end, and keys in the formats that Flower wants."""
+"""Certificates: an authority that stays, certificates that end, and keys for their owner only."""
 
 from __future__ import annotations
 
@@ -6,14 +6,11 @@ import datetime
 import stat
 
 from cryptography import x509
-from cryptography.hazmat.primitives import serialization
 
 from fedgeom.deploy.certificates import (
     VALID_DAYS,
     make_authority,
-    make_node_key,
     make_server_certificate,
-    public_line,
     valid_until,
 )
 from tests.deploy.making import make_coordinator
@@ -28,14 +25,6 @@ def test_renewal_keeps_the_authority(tmp_path):
     assert {name for name in names if before[name] != after[name]} == {"server.pem", "server.key"}
     days = (valid_until(made.path / "server.pem") - datetime.datetime.now(datetime.UTC)).days
     assert VALID_DAYS - 2 <= days <= VALID_DAYS
-
-
-def test_node_keys_are_what_flower_wants(tmp_path):
-    line = make_node_key(tmp_path)
-    assert line.startswith("ecdsa-sha2-nistp384 ")
-    assert public_line(tmp_path / "node.key") == line
-    assert serialization.load_ssh_public_key(line.encode()).curve.name == "secp384r1"
-    assert make_node_key(tmp_path) != line
 
 
 def test_a_certificate_is_made_out_for_its_hosts_by_an_authority_that_signs_nothing_else(tmp_path):

@@ -1,6 +1,6 @@
 """Conducting a job: once at a time, and resumable: whoever was lost or left out is asked again, and nobody else.
 
-A whole job over Flower's messages is in test_every_method.py.
+A whole job over real processes is in test_deployment.py.
 """
 
 from __future__ import annotations
@@ -77,16 +77,16 @@ def job(sites, coordinator, tmp_path):
     return create_job(coordinator, tmp_path / "study.toml")
 
 
-class EmptyGrid:
+class EmptyLink:
     """A coordinator to whom nobody is connected."""
 
-    def get_nodes(self):
-        return []
+    def look(self, names):
+        return {}
 
 
 def test_a_job_to_which_nobody_came_is_written_down_as_failed(coordinator, job):
     with pytest.raises(TooFewSitesError, match="0 of the 2 sites needed"):
-        conductor.conduct(coordinator, job, conductor.reach_by_flower(EmptyGrid()))
+        conductor.conduct(coordinator, job, conductor.reach_by_nats(EmptyLink()))
     record = read_folder(job.run_folder)
     assert record["status"]["state"] == "failed"
     assert "missing: anna, bert, carl" in record["status"]["detail"]
@@ -96,7 +96,7 @@ def test_a_job_to_which_nobody_came_is_written_down_as_failed(coordinator, job):
 def test_a_run_is_conducted_by_one_process_at_a_time(coordinator, job):
     job.run_folder.mkdir()
     with locked(job.run_folder / "lock", "busy"), pytest.raises(InputError, match="by another process"):
-        conductor.conduct(coordinator, job, conductor.reach_by_flower(EmptyGrid()))
+        conductor.conduct(coordinator, job, conductor.reach_by_nats(EmptyLink()))
     assert not (job.run_folder / "status.json").exists()
 
 

@@ -7,7 +7,7 @@ import stat
 import msgspec
 import pytest
 
-from fedgeom.deploy.coordinator_folder import CoordinatorFolder, NodeKey, RegisteredSites
+from fedgeom.deploy.coordinator_folder import CoordinatorFolder
 from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.errors import InputError
 from tests.deploy.making import NAMES, make_coordinator, make_sites
@@ -19,7 +19,7 @@ def mode(path):
 
 def test_the_folder_and_its_keys_are_for_their_owner_only(coordinator):
     folders = [coordinator.path, *(file for file in coordinator.path.iterdir() if file.is_dir())]
-    assert {folder.name for folder in folders[1:]} == {"flower", "jobs", "runs", "nodes"}
+    assert {folder.name for folder in folders[1:]} == {"jobs", "runs", "nodes"}
     assert {mode(folder) for folder in folders} == {0o700}
     assert mode(coordinator.path / "ca.key") == mode(coordinator.path / "server.key") == 0o600
 
@@ -58,17 +58,10 @@ def test_a_folder_that_is_none_says_how_to_make_one(tmp_path):
         CoordinatorFolder(tmp_path / "nowhere").config()
 
 
-def test_what_flower_was_told_is_kept(coordinator):
-    assert coordinator.registered() == RegisteredSites()
-    told = RegisteredSites({"anna": NodeKey("key", "7"), "bert": NodeKey("other")}, shut=["old"])
-    coordinator.save_registered(told)
-    assert CoordinatorFolder(coordinator.path).registered() == told
-
-
 def test_admitting(tmp_path, coordinator):
     sites = make_sites(tmp_path, coordinator)
     assert tuple(coordinator.roster()) == NAMES
-    assert tuple(coordinator.node_keys()) == NAMES
+    assert tuple(coordinator.nats_keys()) == NAMES
     assert dict(coordinator.roster()) == {name: site.identity().public for name, site in sites.items()}
     coordinator.admit(sites["anna"].public_file("anna"))  # again is no harm
     assert len(coordinator.roster()) == 3
@@ -92,8 +85,9 @@ def test_another_identity_under_a_known_name_is_refused(tmp_path, coordinator):
         {"name": "anna\n"},
         {"identity": "00"},
         {"identity": "z" * 64},
-        {"node": "ssh-rsa AAAA"},
-        {"node": "ecdsa-sha2-nistp384 AAAA\nssh-rsa BBBB"},
+        {"nats": ""},
+        {"nats": "U" + "A" * 54},
+        {"nats": "U" + "A" * 55 + "\n"},
         {"more": 1},
     ],
 )
@@ -104,25 +98,26 @@ def test_public_files_are_closed(tmp_path, coordinator, change):
     with pytest.raises(InputError):
         coordinator.admit(file)
     assert not coordinator.roster()
-    assert not coordinator.node_keys()
+    assert not coordinator.nats_keys()
 
 
-def test_a_key_that_was_shut_out_needs_a_new_one(tmp_path, coordinator):
-    site = make_sites(tmp_path, coordinator)["anna"]
-    key = coordinator.node_keys()["anna"]
-    coordinator.save_registered(RegisteredSites({"bert": NodeKey("k", "7")}, shut=[key]))
-    assert coordinator.registered().nodes["bert"].number == "7"
-    with pytest.raises(InputError, match="--new-node-key"):
-        coordinator.admit(site.public_file("anna"))
+def test_a_public_file_of_an_earlier_release_is_named_as_such(tmp_path, coordinator):
+    site = SiteFolder.create(tmp_path / "anna", "anna", "host.example:8000")
+    file = site.public_file("anna")
+    old = msgspec.json.decode(file.read_bytes())
+    del old["nats"]
+    file.write_bytes(msgspec.json.encode(old | {"node": "ecdsa-sha2-nistp384 AAAA"}))
+    with pytest.raises(InputError, match="fedgeom site init --name anna --new-node-key"):
+        coordinator.admit(file)
     site.new_node_key("anna")
-    coordinator.admit(site.public_file("anna"))
-    assert coordinator.node_keys()["anna"] != key
+    coordinator.admit(file)
+    assert coordinator.nats_keys()["anna"].startswith("U")
 
 
 def test_removing(tmp_path, coordinator):
     make_sites(tmp_path, coordinator)
     coordinator.remove("bert")
-    assert tuple(coordinator.roster()) == tuple(coordinator.node_keys()) == ("anna", "carl")
+    assert tuple(coordinator.roster()) == tuple(coordinator.nats_keys()) == ("anna", "carl")
     with pytest.raises(InputError, match="'bert' is not in the roster; there are: anna, carl"):
         coordinator.remove("bert")
 

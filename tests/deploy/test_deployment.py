@@ -257,23 +257,13 @@ def test_a_run_works_with_the_network_cut_off_and_nobody_tries_it(
     assert attempts_in(federation.root / "attempts") == []
 
 
-def test_nothing_phones_home(federation: Federation, hulls: Job) -> None:
-    """Every process has Flower's telemetry and update check switched off, is cut off, and has not loaded Ray."""
-    if federation.engine != "flower":
-        pytest.skip("nothing else has telemetry")
-    found = federation.find("/guards/")
-    assert len(found) >= 2 * (1 + len(GOOD))
-    if not Path("/proc/self/environ").exists():
-        pytest.skip("this system does not show the environment of processes")
-    for process in found:
-        try:
-            environment = Path(f"/proc/{process.pid}/environ").read_bytes().split(b"\0")
-            loaded = Path(f"/proc/{process.pid}/maps").read_text(encoding="utf-8", errors="replace")
-        except OSError:  # it has just ended
-            continue
-        assert b"FLWR_TELEMETRY_ENABLED=0" in environment
-        assert b"FLWR_DISABLE_UPDATE_CHECK=1" in environment
-        assert any(
-            entry.startswith(b"PYTHONPATH=") and str(federation.root).encode() in entry for entry in environment
-        )
-        assert "/ray/" not in loaded
+@pytest.mark.full
+def test_sites_are_described_as_in_one_process(federation: Federation) -> None:
+    """A description is a job like any other: approved, summed, kept at the coordinator and at each site."""
+    method = fedgeom.Describe()
+    job = finished(federation, federation.submit(settings(method, only=GOOD, seed=SEED), name="describe"))
+    embedded = fedgeom.run(method, good(federation), seed=SEED)
+    told = fedgeom.load_model(job.run_folder)
+    assert told.to_bytes() == embedded.model.to_bytes()
+    for site in GOOD:
+        assert fedgeom.load_model(results(federation, site, job)).frame().equals(told.frame())

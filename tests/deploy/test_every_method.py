@@ -1,77 +1,67 @@
-"""Every method over Flower's own messages and contexts, site folder by site folder, against the embedded engine.
+"""Every method over a real NATS server with TLS, site folder by site folder, against the embedded engine.
 
-Nothing listens on a port here: what real processes add is in test_deployment.py. A question goes through Flower's
-encoding to the ClientApp that sites run, and each finds only what its folder and the encoded context hold.
+What real processes add is in test_deployment.py: here sites answer in threads, each from what its folder holds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tests.deploy.making import make_coordinator, make_sites, small
 from tests.tiers import tiered
 
-pytest.importorskip("flwr", reason="Flower is not installed")
-
-from cryptography.hazmat.primitives import serialization
+pytest.importorskip("nats", reason="NATS is not installed")
+pytest.importorskip("nkeys", reason="NATS is not installed")
 
 import fedgeom
-from fedgeom.deploy.answers import read_data
-from fedgeom.deploy.conductor import conduct, reach_by_flower
+from fedgeom.deploy.answers import answer, read_data
+from fedgeom.deploy.conductor import conduct, reach_by_nats
 from fedgeom.deploy.jobs import create_job
-from fedgeom.deploy.programs import client_app
 from fedgeom.deploy.site_folder import SiteFolder
-from fedgeom.engines.flower.engine import FlowerEngine
-from fedgeom.engines.flower.loopback import LoopbackGrid
+from fedgeom.engines.nats.engine import NatsEngine, NatsLink
 from fedgeom.evaluation.evaluation import read_evaluation
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.record import read_folder
 from fedgeom.federation.session import Session
 from fedgeom.methods.catalogue import METHODS
-from tests.deploy.making import make_coordinator, make_sites, small
+from tests.engines.nats.carrying import Server, nats_engine
+from tests.waiting import until
 
 RUN, SEED = bytes(range(32)), 5
 
 
-def grid_of(folders: Mapping[int, SiteFolder]) -> LoopbackGrid:
-    """Return what carries messages, as Flower encodes them, to ClientApps that know nothing but folder and context."""
-    places = {node: str(folder.path) for node, folder in folders.items()}
-    return LoopbackGrid(client_app, places, {node: _public_key(folder) for node, folder in folders.items()})
+@contextmanager
+def carried(root: Path, folders: Mapping[str, SiteFolder]) -> Iterator[tuple[NatsEngine, Server]]:
+    """Run a server and the sites in these folders; yield the engine and its server."""
+    turns = threading.Lock()  # in one process, what a site has built is for one answer at a time
+
+    def answer_in_turn(name: str, request: bytes) -> bytes:
+        with turns:
+            return answer(folders[name], request)
+
+    where = root / "server"
+    where.mkdir()
+    with nats_engine(where, list(folders), answer_in_turn, deadline=600.0, grace=60.0) as made:
+        yield made
 
 
-def _public_key(folder: SiteFolder) -> bytes:
-    key = serialization.load_ssh_private_key(folder.node_key.read_bytes(), None).public_key()
-    return key.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
-
-
-@pytest.fixture
-def inside_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Flower's messages can be made inside its tasks only."""
-    from flwr.supercore.task_identity import TaskIdentity
-
-    for part in ("_task_id", "_run_id", "_node_id"):
-        monkeypatch.setattr(TaskIdentity, part, 1)
-
-
-@pytest.mark.usefixtures("inside_a_task")
-@pytest.mark.parametrize("insecure", [False, True])
-def test_a_job_is_conducted_to_its_end_over_the_nodes_that_prove_who_they_are(
-    tmp_path: Path, insecure: bool
-) -> None:
-    """By their keys, or, where there is no TLS, by what they sign; a stranger's node is passed over."""
-    coordinator = make_coordinator(tmp_path / "coordinator", insecure=insecure)
-    folders = make_sites(tmp_path, coordinator, insecure=insecure)
+def test_a_job_is_conducted_to_its_end_and_its_record_shows_no_single_site(tmp_path: Path) -> None:
+    coordinator = make_coordinator(tmp_path / "coordinator")
+    folders = make_sites(tmp_path, coordinator)
     data = [read_data(folder) for folder in folders.values()]
-    stranger = SiteFolder.create(tmp_path / "stranger", "stranger", "127.0.0.1:8000", insecure=insecure)
-    grid = grid_of(dict(enumerate([stranger, *folders.values()], 1)))
     text = 'method = "hulls"\nseed = 5\nwait = 0\nholdout = 0.25\n[parameters]\nepsilon = 0.05\n'
     (tmp_path / "study.toml").write_text(text)
     job = create_job(coordinator, tmp_path / "study.toml")
-    conduct(coordinator, job, reach_by_flower(grid))
+    with carried(tmp_path, folders) as (_, server), NatsLink(server.endpoint("coordinator")) as link:
+        until(lambda: len(link.look(list(folders))) == len(folders))
+        conduct(coordinator, job, reach_by_nats(link))
     record = read_folder(job.run_folder)
     assert record["status"]["state"] == "finished"
     assert {entry.site for entry in record["ledger"]} == set(folders)
@@ -93,21 +83,18 @@ def test_a_job_is_conducted_to_its_end_over_the_nodes_that_prove_who_they_are(
         assert not list(job.run_folder.rglob(f"{name}*"))
 
 
-@pytest.mark.usefixtures("inside_a_task")
 @pytest.mark.parametrize("name", tiered(METHODS, "hulls", "ridge", "fedavg"))
 def test_the_same_seed_gives_what_the_embedded_engine_gives_byte_for_byte(name: str, tmp_path: Path) -> None:
     """The model, what each site has, and with rows kept aside the figures of all together."""
     method, coordinator = replace(small(name), holdout=0.25), make_coordinator(tmp_path / "coordinator")
     loose = Policy() if method.shows_one_site() else None  # the others run at sites as strict as their template
     folders = make_sites(tmp_path, coordinator, policy=loose)
-    nodes = {site: number for number, site in enumerate(folders, 1)}
-    grid = grid_of({nodes[site]: folder for site, folder in folders.items()})
-    engine = FlowerEngine(grid, nodes, deadline=600.0, poll=0.0)
-    carried, conversation = Session(method, RUN, SEED, coordinator.roster()).conduct(engine)
+    with carried(tmp_path, folders) as (engine, _):
+        model, conversation = Session(method, RUN, SEED, coordinator.roster()).conduct(engine)
     embedded = fedgeom.run(
         method, [read_data(folder) for folder in folders.values()], seed=SEED, record=tmp_path / "embedded"
     )
-    assert carried.to_bytes() == embedded.model.to_bytes()
+    assert model.to_bytes() == embedded.model.to_bytes()
     assert conversation.evaluation.models["own"].confusion.tolist() == embedded.evaluation.confusion
     for site, folder in folders.items():
         kept = folder.path / "results" / RUN.hex()[:16]

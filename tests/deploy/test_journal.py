@@ -1,4 +1,4 @@
-"""A site's files: the newer memory wins, nothing is lost in a crash, one process at a time."""
+"""A site's files: the last memory counts, nothing is lost in a crash, one process at a time."""
 
 from __future__ import annotations
 
@@ -11,15 +11,12 @@ import time
 import msgspec
 import pytest
 
-from fedgeom.crypto.keys import Identity
 from fedgeom.deploy.journal import (
     KEEP_SECONDS,
-    LARGEST_CARRIED,
     LONGEST,
     Journal,
     LocalEntry,
     StoredMemory,
-    sealed,
 )
 from fedgeom.errors import ProtocolError
 from fedgeom.storage import DRAFT
@@ -46,34 +43,10 @@ def journal(tmp_path):
     return Journal(tmp_path)
 
 
-def test_the_newer_memory_wins(journal):
-    me = Identity.generate()
+def test_each_run_has_a_memory_of_its_own(journal):
     journal.keep(RUN, StoredMemory(2, b"disk"))
     assert journal.newest(RUN) == StoredMemory(2, b"disk")
-    assert journal.newest(RUN, sealed(StoredMemory(1, b"carried"), RUN, me), me) == StoredMemory(2, b"disk")
-    assert journal.newest(RUN, sealed(StoredMemory(3, b"carried"), RUN, me), me) == StoredMemory(3, b"carried")
     assert journal.newest(OTHER) == StoredMemory(0, b"")
-
-
-def test_what_flower_carries_says_nothing_and_nobody_else_can_make_it(journal):
-    me, run = Identity.generate(), RUN
-    carried = sealed(StoredMemory(7, b"the secret of the masks"), run, me)
-    assert b"secret" not in carried
-    for data, of, by in (
-        (sealed(StoredMemory(9, b"forged"), run, Identity.generate()), run, me),
-        (carried, OTHER, me),
-        (carried[:-1] + bytes([carried[-1] ^ 1]), run, me),
-        (msgspec.msgpack.encode(StoredMemory(9, b"not sealed at all")), run, me),
-    ):
-        with pytest.raises(ProtocolError, match="damaged"):
-            journal.newest(of, data, by)
-
-
-def test_a_large_memory_stays_on_disk(journal):
-    me, large = Identity.generate(), StoredMemory(1, bytes(LARGEST_CARRIED))
-    assert sealed(large, RUN, me) == b""
-    journal.keep(RUN, large)
-    assert journal.newest(RUN, b"", me) == large
 
 
 def test_a_memory_is_private_and_never_half_written(journal, tmp_path):

@@ -33,7 +33,7 @@ def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Federation]:
     """Run three sites, cut off from every other machine."""
     root = tmp_path_factory.mktemp("nats")
     offline = write_offline(root / "offline", root / "attempts")
-    with Federation(root, parts(3, rows=120), environment=offline, engine="nats") as made:
+    with Federation(root, parts(3, rows=120), environment=offline) as made:
         made.start_all()
         yield made
     assert made.find() == []
@@ -83,7 +83,7 @@ def test_a_job_that_waits_for_a_site_is_stopped_and_resumed_when_the_site_is_bac
     assert there.until(lambda: "bert left" in there.said("coordinator"))
     waiting = there.submit(SETTINGS, name="waiting")
     assert there.until(lambda: submit.is_conducted(waiting) and len(there.events(waiting)) == 2)
-    submit.stop(there.coordinator, waiting, "")
+    submit.stop(there.coordinator, waiting)
     assert there.status(waiting)["state"] == "interrupted"
     there.start_site("bert")
     there.resume(waiting)

@@ -11,7 +11,7 @@ from fedgeom.deploy.budgets import BudgetStore
 from fedgeom.deploy.journal import Journal
 from fedgeom.evaluation.evaluation import read_evaluation
 from tests.deploy.deployment import Federation, parts
-from tests.deploy.making import edit
+from tests.deploy.making import edit, need_nats
 from tests.deploy.test_deployment import settings
 from tests.deploy.test_stewards import site
 
@@ -28,7 +28,7 @@ JOB = fedgeom.Moments(
 @pytest.fixture(scope="module")
 def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Federation]:
     """Run three sites, of which carl's steward allows ε = 1.2 in all, and the others 10."""
-    pytest.importorskip("flwr", reason="Flower is not installed")
+    need_nats()
     with Federation(tmp_path_factory.mktemp("budget"), parts(3, rows=150)) as made:
         for name, folder in made.sites.items():
             edit(folder, "max_epsilon = 0.0 ", f"max_epsilon = {1.2 if name == 'carl' else 10.0} ")

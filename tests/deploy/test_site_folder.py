@@ -30,15 +30,15 @@ def mode(path):
 
 def test_the_folder_and_its_keys_are_for_their_owner_only(site):
     assert mode(site.path) == 0o700
-    assert mode(site.identity_file) == mode(site.node_key) == 0o600
+    assert mode(site.identity_file) == mode(site.nats_key) == 0o600
 
 
 def test_a_folder_that_was_there_is_closed_too(tmp_path):
     (tmp_path / "anna").mkdir()
     (tmp_path / "anna").chmod(0o755)
-    (tmp_path / "anna" / "node.key").write_text("an old one, for everybody")
+    (tmp_path / "anna" / "nats.key").write_text("an old one, for everybody")
     made = SiteFolder.create(tmp_path / "anna", "anna", "host.example:8000")
-    assert (mode(made.path), mode(made.node_key)) == (0o700, 0o600)
+    assert (mode(made.path), mode(made.nats_key)) == (0o700, 0o600)
 
 
 def test_what_an_earlier_release_left_open_is_closed_when_the_site_starts(site):
@@ -62,7 +62,7 @@ def test_all_files_but_the_public_one_are_private_whatever_the_umask(tmp_path, u
     assert {file.name for file in made.path.iterdir() if mode(file) != 0o600} == {"anna.pub"}
 
 
-@pytest.mark.parametrize("field", ["identity", "node"])
+@pytest.mark.parametrize("field", ["identity", "nats"])
 def test_a_public_line_ends_where_it_should(site, field):
     lines = json.loads(site.public_file("anna").read_bytes())
     msgspec.convert(lines, PublicLines)
@@ -104,11 +104,11 @@ def test_odd_file_and_label_names_survive_the_configuration(tmp_path):
 
 
 def test_a_new_node_key_changes_the_public_file_and_nothing_else(site):
-    names = ("identity.key", "site.toml", "node.key", "anna.pub")
+    names = ("identity.key", "site.toml", "nats.key", "anna.pub")
     before = {name: (site.path / name).read_bytes() for name in names}
     site.new_node_key("anna")
     changed = {name for name in names if (site.path / name).read_bytes() != before[name]}
-    assert changed == {"node.key", "anna.pub"}
+    assert changed == {"nats.key", "anna.pub"}
 
 
 def test_insecure_cannot_be_edited_in_for_another_machine(site):

@@ -13,7 +13,6 @@ from fedgeom.deploy import site
 from fedgeom.deploy.journal import KEEP_SECONDS, Journal, LocalEntry, StoredMemory
 from fedgeom.deploy.nats_site import files_state
 from fedgeom.deploy.site import follow, run_site
-from fedgeom.engines.flower import commands as flower_commands
 from fedgeom.errors import InputError
 from fedgeom.storage import locked
 from tests.deploy.making import make_coordinator, make_sites
@@ -76,52 +75,44 @@ class Stopped(Exception):  # noqa: N818
 
 
 @pytest.fixture
-def flower(monkeypatch):
-    """Flower's node, which writes a line to its log and ends, until the lines are used up."""
-    lines, commands = [], []
+def connecting(monkeypatch):
+    """What would be started to connect a site; it ends at once, the fourth time for good."""
+    commands = []
 
     @contextmanager
     def running(command, environment, log):
-        if not lines:
+        if len(commands) == 3:
             raise Stopped
-        commands.append((command, environment))
-        with log.open("a") as file:
-            file.write(lines.pop(0) + "\n")
+        commands.append(command)
         yield Process()
 
-    monkeypatch.setattr(site.commands, "need_flower", lambda: None)
     monkeypatch.setattr(site, "running", running)
     monkeypatch.setattr(site.time, "sleep", lambda seconds: None)
-    return lines, commands
+    return commands
 
 
-def test_a_site_connects_again_and_says_each_reason_once(anna, flower):
-    lines, commands = flower
-    lines += [flower_commands.NOBODY_LISTENS, flower_commands.NOBODY_LISTENS, flower_commands.FOREIGN_CERTIFICATE]
+def test_a_site_starts_anew_what_connects_it_and_says_why_once(anna, connecting):
     said = []
     with pytest.raises(Stopped):
-        run_site(anna, said.append, port=7, patience=5)
-    assert len(commands) == 3
-    assert ["nothing listens" in text for text in said[3:]] == [True, False]
-    assert "ca.pem" in said[-1]
-    assert all(text.endswith("trying again every 5 s") for text in said[3:])
-    command, environment = commands[0]
-    assert command[0] == "flower-supernode"
-    assert str(anna.node_key) in command
-    assert environment["FLWR_HOME"] == str(anna.path / "flower")
+        run_site(anna, said.append, patience=5)
+    assert len(connecting) == 3
+    assert connecting[0][-2:] == ["connect", str(anna.path)]
+    told = [text for text in said if "trying again every 5 s" in text]
+    assert len(told) == 1
+    assert "site.log says why" in told[0]
 
 
-def test_a_site_does_not_run_twice(anna, flower):
+def test_a_site_does_not_run_twice(anna, connecting):
     with locked(anna.path / "site.lock", "busy"), pytest.raises(InputError, match="is running already"):
         run_site(anna, lambda text: None)
-    assert flower[1] == []
+    assert connecting == []
 
 
-def test_a_site_that_is_not_ready_starts_nothing(anna, flower):
+def test_a_site_that_is_not_ready_starts_nothing(anna, connecting):
     (anna.path / "roster.json").unlink()
     with pytest.raises(InputError, match=r"roster\.json"):
         run_site(anna, lambda text: None)
-    assert flower[1] == []
+    assert connecting == []
     assert not (anna.path / "site.lock").exists()
 
 

@@ -98,14 +98,14 @@ def test_a_site_that_is_not_ready_leaves_and_the_coordinator_learns_no_more(faul
     """All that is wrong is in the site's own ledger; what the coordinator hears is the same for all faults."""
     spoil(tmp_path, **faults)
     ask = Hello(rounds=len(METHOD.site.all_sums(METHOD)), terms=METHOD.terms(), participants=NAMES)
-    frame = unpack(answer(anna, pack(RUN, "moments", ask), None)[0])
+    frame = unpack(answer(anna, pack(RUN, "moments", ask)))
     assert frame.kind == Refusal.kind
     assert decode(frame.body, Refusal).reason == LEAVES
     assert LEAVES.startswith("not ready")
     note = Journal(anna.path).entries()[-1].note
     words = {"gaps": "row 9, column 2 is nan", "few": "'rare' (1)", "empty": "3 of 40 rows have no label"}
     assert all(words[fault] in note for fault in faults)
-    again = unpack(answer(anna, pack(RUN, "moments", ask), None)[0])
+    again = unpack(answer(anna, pack(RUN, "moments", ask)))
     assert "has left this run" in decode(again.body, Refusal).reason
 
 

@@ -16,6 +16,7 @@ from fedgeom.deploy.journal import Journal, LocalEntry
 from fedgeom.federation.messages import Refusal, Waiting
 from fedgeom.federation.policy import hash_terms
 from tests.deploy.deployment import Federation, stewarded
+from tests.deploy.making import need_nats
 from tests.deploy.test_deployment import settings
 
 pytestmark = [pytest.mark.deployment, pytest.mark.full]
@@ -28,7 +29,7 @@ COMMAND = [sys.executable, "-c", "from fedgeom.cli import app; app()"]
 @pytest.fixture(scope="module")
 def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Federation]:
     """Run three sites whose stewards have to be asked."""
-    pytest.importorskip("flwr", reason="Flower is not installed")
+    need_nats()
     with stewarded(tmp_path_factory.mktemp("stewards")) as made:
         yield made
 

@@ -11,6 +11,7 @@ import pytest
 
 from fedgeom.federation.record import read_status
 from tests.deploy.deployment import stewarded
+from tests.deploy.making import need_nats
 from tests.waiting import until
 
 pytest.importorskip("starlette", reason="needs the studio extra")
@@ -24,7 +25,7 @@ pytestmark = [pytest.mark.deployment, pytest.mark.full]
 @pytest.fixture(scope="module")
 def there(tmp_path_factory):
     """Three sites whose stewards have to be asked, and their coordinator."""
-    pytest.importorskip("flwr", reason="Flower is not installed")
+    need_nats()
     with stewarded(tmp_path_factory.mktemp("studio")) as made:
         yield made
 

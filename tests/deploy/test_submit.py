@@ -93,23 +93,18 @@ def test_following_events(tmp_path):
     assert [e.step for e in events] == [1]
 
 
-class Flower:
-    """Stands for Flower: what it was asked, and what it says of runs."""
-
-    def __init__(self, monkeypatch):
-        self.status, self.stopped, self.started = "running", [], []
-        monkeypatch.setattr(submit, "flower_status", lambda folder, number: self.status)
-        monkeypatch.setattr(submit, "stop_flower_run", lambda folder, number: self.stopped.append(number))
-        monkeypatch.setattr(submit, "start_flower_run", self.start)
-
-    def start(self, folder, name):
-        self.started.append(name)
-        return str(len(self.started))
-
-
 @pytest.fixture
-def flower(monkeypatch):
-    return Flower(monkeypatch)
+def asked(monkeypatch):
+    """What the running coordinator is asked for."""
+    found = []
+    ask_for = submit.ask_for
+
+    def ask(folder, job, what):
+        found.append((job, what))
+        ask_for(folder, job, what)
+
+    monkeypatch.setattr(submit, "ask_for", ask)
+    return found
 
 
 class Clock:
@@ -126,11 +121,12 @@ class Clock:
 def follow(coordinator, job, seen=None):
     clock = Clock()
     take = (lambda event: None) if seen is None else seen.append
-    return submit.follow(coordinator, job, "1", take, clock=clock, sleep=clock.sleep)
+    return submit.follow(coordinator, job, take, clock=clock, sleep=clock.sleep)
 
 
-def test_a_run_to_its_end(coordinator, job, flower):
-    assert submit.start(coordinator, job) == "1"
+def test_a_run_to_its_end(coordinator, job, asked):
+    submit.start(coordinator, job)
+    assert asked == [(job.name, "start")]
     assert read_status(job.run_folder).state == "submitted"
     (job.run_folder / "events.jsonl").write_bytes(line(1, "asked") + line(1))
     write_status(job.run_folder, "finished", "")
@@ -139,40 +135,42 @@ def test_a_run_to_its_end(coordinator, job, flower):
     assert [event.state for event in seen] == ["asked", "answered"]
 
 
-def test_flower_ends_a_run_that_says_nothing(coordinator, job, flower):
+def test_a_run_that_nobody_conducts_is_given_up(coordinator, job):
     submit.start(coordinator, job)
-    flower.status = "finished:failed"
+    (request,) = (coordinator.path / "requests").iterdir()
+    request.unlink()  # heeded; and then the process was gone
     with locked(coordinator.path / COORDINATOR_LOCK, "busy"):
         status = follow(coordinator, job)
-    assert (status.state, status.detail) == ("failed", "Flower ended the run (finished:failed)")
+    assert status.state == "failed"
+    assert "nobody conducts the run any more" in status.detail
     assert read_status(job.run_folder).state == "failed"
 
 
-def test_the_coordinator_stops(coordinator, job, flower):
+def test_the_coordinator_stops(coordinator, job):
     submit.start(coordinator, job)
     assert follow(coordinator, job).detail == "the coordinator stopped"
 
 
-def test_resuming_stops_what_nobody_conducts(coordinator, job, flower):
+def test_resuming_begins_the_events_anew(coordinator, job, asked):
     submit.start(coordinator, job)
     (job.run_folder / "events.jsonl").write_bytes(line(5))
-    assert submit.start(coordinator, job) == "2"
-    assert flower.stopped == ["1"]
+    submit.start(coordinator, job)
+    assert asked == [(job.name, "start")] * 2
     assert not (job.run_folder / "events.jsonl").exists()
 
 
-def test_resuming_joins_a_run_that_goes_on(coordinator, job, flower):
+def test_resuming_joins_a_run_that_goes_on(coordinator, job, asked):
     submit.start(coordinator, job)
     with locked(job.run_folder / "lock", "busy"):
-        assert submit.start(coordinator, job) == "1"
-    assert flower.started == [job.name]
+        submit.start(coordinator, job)
+    assert asked == [(job.name, "start")]
 
 
-def test_stopping(coordinator, job, flower):
+def test_stopping(coordinator, job, asked):
     submit.start(coordinator, job)
-    submit.stop(coordinator, job, "1")
-    assert flower.stopped == ["1"]
+    submit.stop(coordinator, job)
+    assert asked[1:] == [(job.name, "stop")]
     assert read_status(job.run_folder).state == "interrupted"
     write_status(job.run_folder, "finished", "")
-    submit.stop(coordinator, job, "1")  # it ended by itself meanwhile
+    submit.stop(coordinator, job)  # it ended by itself meanwhile
     assert read_status(job.run_folder).state == "finished"

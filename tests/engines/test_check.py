@@ -307,7 +307,7 @@ def test_a_strangers_method_is_checked_as_it_checks_itself(monkeypatch):
 def test_what_are_no_sites_is_raised():
     with pytest.raises(InputError, match="no sites were given"):
         fedgeom.check("fedavg", [])
-    with pytest.raises(InputError, match=r"wanted fedgeom\.SiteData"):
+    with pytest.raises(InputError, match=r"wanted a list of fedgeom\.SiteData"):
         fedgeom.check("fedavg", [3])
 
 

@@ -15,6 +15,7 @@ from fedgeom.errors import DecodeError, InputError
 from fedgeom.federation.coordinator import Engine, Lost
 from fedgeom.testing import check_engine, example_sites
 from fedgeom.testing.engine import CHECKS, SiteAnswer
+from tests.engines.flower.conftest import AppGrid, inside_a_task  # noqa: F401
 
 IN_TURN = {
     "a_slow_site_keeps_nobody_waiting": "sites in one process are asked one after another",
@@ -49,26 +50,20 @@ def test_the_embedded_engine() -> None:
     assert min(done.values()) > 0
 
 
-def test_flowers_engine_over_encoded_messages() -> None:
+@pytest.mark.usefixtures("inside_a_task")
+def test_flowers_engine_over_its_messages() -> None:
     pytest.importorskip("flwr", reason="Flower is not installed")
-    from fedgeom.engines.flower import patches
     from fedgeom.engines.flower.apps import make_client_app
     from fedgeom.engines.flower.engine import FlowerEngine
-    from fedgeom.engines.flower.loopback import LoopbackGrid
 
     def introduce(place: str, number: bytes) -> tuple[str, bytes]:
         raise AssertionError("nobody asks for names here")
 
     @contextmanager
     def flower(names: Sequence[str], answer: SiteAnswer) -> Iterator[Engine]:
-        assert patches.act_as_task()
-
-        def reply(place: str, request: bytes, carried: bytes | None) -> tuple[bytes, bytes]:
-            return answer(place, request), b""
-
-        places = dict(enumerate(names, start=1))
-        grid = LoopbackGrid(lambda: make_client_app(reply, introduce), places)
-        yield FlowerEngine(grid, {name: node for node, name in places.items()}, deadline=600.0, poll=0.0)
+        nodes = {name: number for number, name in enumerate(names, start=1)}
+        grid = AppGrid(make_client_app(answer, introduce), {number: name for name, number in nodes.items()})
+        yield FlowerEngine(grid, names, lambda: nodes, deadline=600.0, poll=0.0)
 
     done = check_engine(flower, skip={"a_slow_site_keeps_nobody_waiting": "this grid asks one after another"})
     assert len(done) == len(CHECKS) - 1

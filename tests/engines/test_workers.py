@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import fedgeom
-from fedgeom.engines.workers import Workers
+from fedgeom.engines.embedded import EmbeddedEngine
+from fedgeom.engines.workers import TOLD, Workers
 from fedgeom.errors import ContractError, InputError
 from fedgeom.federation.coordinator import Lost
 
@@ -91,4 +92,27 @@ def test_a_wrong_number_of_workers_is_refused() -> None:
     with pytest.raises(InputError, match="n_jobs=0 given; wanted 1"):
         fedgeom.run("moments", tables(), n_jobs=0)
     with pytest.raises(InputError, match="only the engine 'embedded' has workers"):
-        fedgeom.run("moments", tables(), n_jobs=2, engine="flower-loopback")
+        fedgeom.run("moments", tables(), n_jobs=2, engine=type("Other", (EmbeddedEngine,), {}))
+
+
+@pytest.mark.parametrize("told", [False, True])
+def test_a_run_uses_one_numerical_thread_unless_the_environment_says_how_many(
+    monkeypatch: pytest.MonkeyPatch, told: bool
+) -> None:
+    """On small arrays several threads fight each other; what was set before the run holds again after it."""
+    from threadpoolctl import threadpool_info, threadpool_limits
+
+    for name in TOLD:
+        monkeypatch.delenv(name, raising=False)
+    if told:
+        monkeypatch.setenv(TOLD[0], "2")
+    seen: set[int] = set()
+    with threadpool_limits(2):
+        before = {one["num_threads"] for one in threadpool_info()}
+        fedgeom.run(
+            fedgeom.Moments(space="euclidean"),
+            tables(),
+            watch=lambda _: seen.update(one["num_threads"] for one in threadpool_info()),
+        )
+        assert {one["num_threads"] for one in threadpool_info()} == before
+    assert seen == (before if told else {1})

@@ -158,6 +158,7 @@ SPOILT: tuple[Method, ...] = (
         ]
     ),
     fedgeom.Moments(prepare=[{"name": "pca", "n_components": 1, "exact_columns": 1}], space="euclidean"),
+    fedgeom.Describe(per_site=True, bits=12, quantiles=(0.5,)),
     fedgeom.XCLP(hash_bits=64, hamming="bfv" if importlib.util.find_spec("seal") else "ot"),
     fedgeom.XCLP(graph="anchors", n_anchors=4, n_rounds=2, min_cell=1, confidence="code"),
     fedgeom.XCLPTraining(

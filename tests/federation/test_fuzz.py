@@ -331,6 +331,7 @@ def test_every_kind_of_message_is_among_the_spoilt_ones() -> None:
 
 def test_no_method_has_questions_that_are_never_spoilt() -> None:
     ours = [method for method in METHODS.values() if method.__module__.startswith("fedgeom.")] + [RidgeUpdate]
+    ours.append(fedgeom.Describe)
     assert {type(method) for method in SPOILT} <= set(ours)
     every = {kind for method in ours for kind in method.site.understands()}
     untried = set() if importlib.util.find_spec("gudhi") else {kind for kind in every if kind.startswith("topo.")}
@@ -348,7 +349,8 @@ def test_the_same_question_gets_the_same_answer_and_changes_nothing_more() -> No
 OVER = (
     "xclp.begin", "xclp.relay", "xclp.cell-counts", "xclp.cell-sums", "train.masked", "shrunk.terms", "ridge.patches",
     "ridge.patch-counts", "ridge.clusters", "ridge.cells", "prepare.cells", "prepare.floors", "prepare.bins",
-    "prepare.ranks", "prepare.moments", "prepare.products", "prepare.directions",
+    "prepare.ranks", "prepare.moments", "prepare.products", "prepare.directions", "prepare.class-bins",
+    "prepare.summaries",
 )  # fmt: skip
 """Questions that a site may refuse once the run has gone on."""
 

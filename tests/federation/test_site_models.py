@@ -73,3 +73,14 @@ def test_rows_kept_aside_are_the_measure_where_a_model_knows_densities(tmp_path:
         own = fedgeom.load_model(tmp_path / f"{at}" / "sites" / f"{sites[1].name}.safetensors")
         assert own.known.rows == pytest.approx(0.3 * len(tables[1]) if aside else 0.7 * len(tables[1]), abs=15)
         assert (own.known.cloud is None) == aside
+
+
+def test_a_site_without_any_label_gets_labels_of_the_type_that_the_others_have() -> None:
+    rng = np.random.default_rng(0)
+    y = np.arange(40) % 2
+    sites = [fedgeom.SiteData(f"s{at}", rng.normal(size=(40, 2)) + 4 * y[:, None], y) for at in range(3)]
+    blank = fedgeom.SiteData("blank", sites[0].X + 0.01, np.full(40, "", object))
+    run = fedgeom.run(fedgeom.XCLP(graph="anchors", n_anchors=4, n_rounds=3), [*sites, blank])
+    assert run.labels["blank"].dtype.kind == "i"
+    assert (run.labels["blank"] == y).mean() > 0.7
+    assert run.model.for_site(run.local["blank"]).predict(blank.X).dtype.kind == "i"

@@ -7,6 +7,7 @@ import lzma
 import numpy as np
 import pytest
 
+from fedgeom.data.images import unpacked
 from papers import images
 from papers.common import MissingFile
 
@@ -20,7 +21,7 @@ def test_packed_images_are_what_was_packed(monkeypatch: pytest.MonkeyPatch) -> N
     planes = np.stack([green, red - green, blue - green])
     packed = np.diff(np.diff(planes, axis=-1, prepend=0), axis=-2, prepend=0).astype(np.uint8)
     file = {"xz": np.frombuffer(lzma.compress(packed.tobytes()), np.uint8), "shape": np.array(packed.shape)}
-    np.testing.assert_array_equal(images._unpack(file), wanted)
+    np.testing.assert_array_equal(unpacked(file), wanted)
 
 
 @pytest.mark.parametrize(("load", "shape"), [(images.fashion_mnist, (28, 28, 1)), (images.cifar10, (32, 32, 3))])

@@ -13,7 +13,7 @@ from fedgeom.data.sites import SiteData
 from fedgeom.federation.steps import StepFit
 from fedgeom.preparation import Impute, LogCounts, fit_plain
 from fedgeom.preparation.quantiles import (
-    count_bins,
+    SortedColumns,
     from_keys,
     group_means,
     medians,
@@ -27,8 +27,9 @@ NUMBERS = st.lists(st.floats(-(2.0**90), 2.0**90, width=32), min_size=1, max_siz
 
 def found_median(parts, bits):
     fit = StepFit()
+    in_order = [SortedColumns.of([part], part.shape, 1) for part in parts]
     for done in range(rounds(bits)):
-        total = sum(count_bins(sort_keys(part), np.ones(part.shape, np.int64), fit, done) for part in parts)
+        total = sum(one.count(fit, done) for one in in_order)
         take_bins(fit, total, done)
     return medians(fit, bits)
 
@@ -77,16 +78,38 @@ def test_groups_are_of_neighbours_and_large_enough(least, rows):
     cells = np.random.default_rng(rows).normal(size=(rows, 2))
     there = np.ones(cells.shape, bool)
     there[: rows // 3, 1] = False
-    means, sizes = group_means(cells, there, least)
     for column in (0, 1):
-        left = sorted(cells[there[:, column], column])
-        own = sorted(zip(means[:, column], sizes[:, column], strict=True), key=lambda one: one[0])
-        own = [(mean, size) for mean, size in own if size]
-        assert all(size >= least for _, size in own)
-        assert sum(size for _, size in own) == (len(left) if len(left) >= least else 0)
-        for mean, size in own:
+        numbers = cells[there[:, column], column]
+        means, sizes = group_means(numbers, least)
+        left = sorted(numbers)
+        assert (sizes >= least).all()
+        assert sizes.sum() == (len(left) if len(left) >= least else 0)
+        for mean, size in zip(means, sizes, strict=True):
             group, left = left[:size], left[size:]
             assert mean == pytest.approx(np.mean(group))
+
+
+@given(st.integers(0, 1000), st.integers(1, 5))
+def test_counts_are_those_of_each_number_by_itself(seed, least):
+    """Against a count of keys, one after the other; blocks of rows are one column."""
+    rng = np.random.default_rng(seed)
+    cells = np.round(rng.normal(size=(int(rng.integers(0, 40)), 2)), 1)
+    cells[rng.random(cells.shape) < 0.2] = np.nan
+    in_order = SortedColumns.of([cells[:7], cells[7:]], cells.shape, least)
+    fit = StepFit()
+    for done in range(rounds(32)):
+        wanted = np.zeros((2, 2, 16), int)
+        prefix = fit.get("prefix") if done else np.zeros((2, 2), int)
+        divided = fit.get("divided") if done else np.ones((2, 2))
+        for column in (0, 1):
+            means, sizes = group_means(cells[np.isfinite(cells[:, column]), column], least)
+            for key, size in zip(sort_keys(means).tolist(), sizes, strict=True):
+                for which in (0, 1):
+                    if divided[column, which] and key >> (32 - 4 * done) == prefix[column, which]:
+                        wanted[column, which, key >> (28 - 4 * done) & 15] += size
+        found = in_order.count(fit, done)
+        np.testing.assert_array_equal(found, wanted.ravel())
+        take_bins(fit, found, done)
 
 
 @pytest.mark.parametrize("step", [Impute(), LogCounts()])

@@ -21,6 +21,8 @@ def test_rounds_that_were_followed_are_drawn(tmp_path):
     assert made.count("<polyline") == 3
     assert "joint: 0.5 → 0.875" in made
     assert "joint: 1 → 0.25" in made
+    assert "best 0.875 in round 4" in made
+    assert made.count("best 0.25 in round 4") == 1  # of a loss the least
 
 
 def test_lists_of_numbers_among_the_metrics_are_curves_too(tmp_path):

@@ -51,7 +51,7 @@ def test_a_page_names_columns_and_rows_for_screen_readers():
     page = to_html(TABLE)
     assert '<th scope="col">site</th><th scope="col" class="n">rows</th>' in page
     assert '<th scope="row">Ulm</th><td class="n">12</td>' in page
-    assert 'aria-label="Rows" tabindex="0"' in page
+    assert 'aria-label="Table: Rows" tabindex="0"' in page
     assert "<thead><tr><td></td>" in to_html(ReportTable("", ["", "rows"], []))
     assert "<thead>" not in to_html(ReportTable("", ["", ""], [["a", "b"]]))
 

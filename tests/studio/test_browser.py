@@ -118,6 +118,35 @@ def test_from_a_table_to_a_report_by_keyboard_alone(studio, tab, table):
     assert "Can 4 sites tell" in page.inner_text("h1")
 
 
+def test_from_an_example_to_a_verdict_in_two_clicks_and_on_to_a_prediction(studio, tab):
+    address, _ = studio
+    page = tab()
+    page.goto(address)
+    page.click("text=Try four hospitals")
+    page.wait_for_url("**/studies/hospitals")
+    page.click("text=Run it here")
+    page.wait_for_selector("text=Verdict.", timeout=1000 * HANG_SECONDS)
+    assert faults(page) == []
+    page.click("text=Predict new rows")
+    page.select_option("select[name=table]", "example-hospitals-West.csv")
+    page.click("button:has-text('Predict')")
+    page.wait_for_url("**/predictions/*", timeout=1000 * HANG_SECONDS)
+    assert "142 rows predicted" in page.inner_text("h1")
+    assert faults(page) == []
+
+
+def test_what_is_removed_comes_back_by_one_click(studio, tab):
+    address, folder = studio
+    folder_of(folder / "runs" / "mine", rounds=2)
+    page = tab()
+    page.goto(f"{address}runs")
+    page.check("input[value=mine]")
+    page.click("text=Remove those marked")
+    page.click("text=Undo")
+    page.wait_for_url(address)
+    assert page.is_visible("a:has-text('mine')")
+
+
 def reach(page, text, most=80):
     """Press the tabulator until what has this text has the focus, which must be seen."""
     for _ in range(most):
@@ -140,7 +169,7 @@ def test_every_page_fits_and_can_be_read(studio, tab, table, width, scheme):
     page.wait_for_url("**/studies/*")
     study = page.url
     for url in (
-        address, study, f"{address}files?file=patients.csv", f"{address}runs", f"{address}nothing",
+        address, study, f"{address}files?file=patients.csv", f"{address}runs", f"{address}nothing", f"{address}predict",
         f"{address}runs/a-very-long-name-of-a-run-that-does-not-fit-anywhere-1",
         f"{address}runs/a-very-long-name-of-a-run-that-does-not-fit-anywhere-1/report",
         f"{address}compare?run=a-very-long-name-of-a-run-that-does-not-fit-anywhere-1",
@@ -236,7 +265,8 @@ def test_a_run_that_fails_in_the_middle_is_seen_in_two_tabs(studio, tab):
     record.event(Event(1, "join.hello", "b", "lost", "<b>no power</b>"))
     record._events.flush()
     for page in (first, second):
-        page.wait_for_selector("text=b was lost: <b>no power</b>")
+        page.wait_for_selector(".tiles .lost")
+        assert "<b>no power</b>" in page.inner_text(".tiles .lost")
     write_status(folder / "runs" / "r-1", "failed", "1 site answered, 2 are needed")
     for page in (first, second):
         page.wait_for_selector("text=1 site answered, 2 are needed")

@@ -10,6 +10,7 @@ import pytest
 from fedgeom.deploy.coordinator_folder import CoordinatorFolder
 from fedgeom.federation.record import read_status
 from fedgeom.studio import runs
+from fedgeom.studio.places import run_names
 from tests.report.folders import folder_of
 from tests.studio.conftest import TOKEN, browser_in
 from tests.studio.test_stewarding import site  # noqa: F401  # a folder in which a job waits
@@ -196,3 +197,51 @@ def test_what_the_studio_started_can_be_stopped(client, place, patients):
 
 def test_a_form_without_end_is_refused(client):
     assert "more than" in client.post("/studies", content=b"x" * 300_000).text
+
+
+def test_an_example_is_a_study_in_one_click_and_its_run_ends_with_a_verdict_and_predicts(client, place):
+    study = client.post("/examples/hospitals").headers["location"]
+    assert study == f"/{TOKEN}/studies/hospitals"
+    page = client.get("/studies/hospitals").text
+    assert "ready" in page
+    assert "questions to each site" in page
+    run = client.post("/studies/hospitals/run").headers["location"].rpartition("/")[2]
+    page = end(client, run)
+    assert "<b>Verdict.</b>" in page
+    assert "better than always naming the majority class" in page
+    assert page.count(" left it</span>") == 4
+    form = {"run": run, "table": "example-hospitals-West.csv", "ignore": "yes"}
+    assert run in client.get(f"/predict?run={run}").text
+    made = client.post("/predict", data=form).headers["location"]
+    shown = client.get(made.removeprefix(f"/{TOKEN}")).text
+    assert "142 rows predicted" in shown
+    file = client.get(made.removeprefix(f"/{TOKEN}") + "/file")
+    assert file.text.splitlines()[0] == "row,class,probability"
+    assert len(file.text.splitlines()) == 143
+    refused = client.post("/predict", data=form | {"unknown": "7"})
+    assert refused.status_code == 400
+    assert "Traceback" not in refused.text
+
+
+def test_runs_are_removed_brought_back_and_renamed_on_the_page(client, place):
+    folder_of(place.runs / "one", rounds=1)
+    gone = client.post("/runs/remove", data={"run": "one"}).headers["location"]
+    page = client.get(gone.removeprefix(f"/{TOKEN}")).text
+    assert "one moved to the bin" in page
+    undo = next(part for part in page.split('"') if part.endswith("/restore"))
+    client.post(undo.removeprefix(f"/{TOKEN}"))
+    assert run_names(place.runs) == ["one"]
+    assert client.post("/runs/one/rename", data={"new": "two"}).headers["location"].endswith("/runs/two")
+    client.post("/runs/remove", data={"run": "two"})
+    assert "The bin holds 1 thing " in client.get("/").text
+    client.post("/bin/empty")
+    assert place.binned() == 0
+    assert client.post("/bin/../restore").status_code in (303, 400, 404)
+    assert client.post("/examples/nothing").status_code == 400
+
+
+def test_runs_side_by_side_are_handed_out_as_a_table(client, place):
+    folder_of(place.runs / "one", rounds=1)
+    text = client.get("/compare.csv?run=one").text
+    assert text.splitlines()[0] == ",one"
+    assert "method,fedavg" in text

@@ -10,7 +10,9 @@ import tomllib
 import pytest
 
 from fedgeom.errors import InputError
-from fedgeom.studio.studies import keep_file, method_names, new_study
+from fedgeom.federation.method import METHODS
+from fedgeom.methods import SUMMARIES
+from fedgeom.studio.studies import keep_file, method_groups, new_study
 
 
 async def parts(*pieces):
@@ -85,4 +87,8 @@ def test_what_is_missing_is_said(place, form, said):
 
 
 def test_methods_that_can_be_chosen_are_those_there_are():
-    assert {"hulls", "ridge", "fedavg"} <= set(method_names())
+    groups = method_groups()
+    listed = [name for group in groups.values() for name, _ in group]
+    assert sorted(listed) == sorted(METHODS)  # each once
+    assert ("fedavg", SUMMARIES["fedavg"].partition(": ")[0]) in groups["Training in rounds"]
+    assert "ridge" in dict(groups["One exchange of sums"])

@@ -12,7 +12,7 @@ from fedgeom.cli.check import check, cost
 from fedgeom.cli.demo import demo
 from fedgeom.cli.inspect import data, ledger, methods, report, studio
 from fedgeom.cli.predict import export, predict
-from fedgeom.cli.run import compare, run, sweep
+from fedgeom.cli.run import compare, describe, run, sweep
 from fedgeom.cli.screen import Terminated, complain
 from fedgeom.cli.submit import submit
 from fedgeom.errors import FedgeomError
@@ -62,6 +62,7 @@ for _command in (
     demo,
     check,
     cost,
+    describe,
     run,
     compare,
     sweep,

@@ -32,9 +32,8 @@ def init(
     host: Annotated[str, typer.Option(help="Where to listen; 0.0.0.0 is everywhere.")] = "0.0.0.0",
     port: Annotated[int, typer.Option(help="The port for sites.")] = 8000,
     insecure: Annotated[
-        bool, typer.Option("--insecure", help="No TLS and no node keys; on this machine only (127.0.0.1).")
+        bool, typer.Option("--insecure", help="No TLS; on this machine only (127.0.0.1).")
     ] = False,
-    engine: Annotated[str, typer.Option(help="What carries the questions: flower or nats.")] = "flower",
     renew: Annotated[
         bool, typer.Option("--renew", help="Only make a new TLS certificate, with the names in coordinator.toml.")
     ] = False,
@@ -44,7 +43,6 @@ def init(
 ) -> None:
     """Make the certificate authority, the TLS certificate and an empty roster."""
     from fedgeom.deploy.certificates import valid_until
-    from fedgeom.deploy.config import check_engine_name
     from fedgeom.deploy.coordinator_folder import CoordinatorFolder
     from fedgeom.errors import InputError
 
@@ -67,10 +65,7 @@ def init(
             "no --name was given; sites check that the certificate is made out for the address they use, such as "
             "--name coordinator.hospital.example"
         )
-    carrier = check_engine_name(engine)
-    made = CoordinatorFolder.create(
-        folder, names=name or [], host=host, port=port, insecure=insecure, engine=carrier
-    )
+    made = CoordinatorFolder.create(folder, names=name or [], host=host, port=port, insecure=insecure)
     typer.echo(f"coordinator's folder: {made.path}")
     typer.echo("next: fedgeom coordinator admit NAME.pub for each site, then send all sites roster.json", err=True)
     if not insecure:
@@ -115,14 +110,13 @@ def list_(folder: Folder = Path()) -> None:
     from fedgeom.deploy.coordinator_folder import CoordinatorFolder
 
     made = CoordinatorFolder(folder.absolute())
-    config = made.config()
+    made.config()
     running = is_running(made)
     sites = list_sites(made)
     for site in sites:
         typer.echo(f"{site.name:<20} {site.connection or 'admitted':<16} {site.identity}")
     state = f"running at {made.address()}" if running else "not running"
-    unknown = "; who is connected is not known in an insecure federation" if running and config.insecure else ""
-    typer.echo(f"{len(sites)} sites admitted; the coordinator is {state}{unknown}", err=True)
+    typer.echo(f"{len(sites)} sites admitted; the coordinator is {state}", err=True)
 
 
 @app.command()
@@ -171,7 +165,7 @@ def jobs(
     made.config()
     if stop:
         job = load_job(made, stop)
-        submit.stop(made, job, next(reversed(submit.known_numbers(job)), ""))
+        submit.stop(made, job)
         say(f"stopped {job.name}; to go on: fedgeom submit --resume {job.name} --folder {folder}")
     if remove:
         remove_job(load_job(made, remove))

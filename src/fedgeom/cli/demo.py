@@ -113,18 +113,13 @@ def roughened(sites: list[Any], folder: Path, seed: int, screen: Any) -> list[An
     """Write each site's table as a raw file, read it back as its steward would, and say what is in it."""
     import numpy as np
 
-    from fedgeom.data.demo_data import LABEL, as_raw_text, cuts_of
+    from fedgeom.data.demo_data import LABEL, write_raw_tables
     from fedgeom.data.readers import read_site
-    from fedgeom.storage import make_private_folder, write_text
 
-    make_private_folder(folder)
-    rng = np.random.default_rng(seed)
-    cuts = cuts_of(sites)
-    found = []
-    for at, site in enumerate(sites):
-        file = folder / f"{site.name}.csv"
-        write_text(file, as_raw_text(site, cuts, rng, extra=at == 0), private=True)
-        found.append(read_site(file, label=LABEL, name=site.name, text=True))
+    files = write_raw_tables(sites, folder, seed)
+    found = [
+        read_site(file, label=LABEL, name=site.name, text=True) for site, file in zip(sites, files, strict=True)
+    ]
     gaps = sum(int(np.isnan(site.X).sum()) for site in found)
     screen.print(
         f"Raw files in {folder}: {gaps:,} gaps, columns of words, and in each another order of columns; "

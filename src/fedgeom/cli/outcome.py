@@ -149,7 +149,9 @@ def as_seen(run: Run) -> Run:
 def show_record(folder: Path, out: Console) -> None:
     """Write the page of a run's folder, and print where it is and, last, how well the model does and the verdict."""
     from fedgeom.evaluation.evaluation import read_evaluation
+    from fedgeom.methods.describe.model import Description
     from fedgeom.report import page
+    from fedgeom.report.description import description_tables, write_description
     from fedgeom.report.run_folder import read_run
     from fedgeom.report.table import Cell, to_terminal
     from fedgeom.report.tables import evaluation_tables
@@ -157,7 +159,16 @@ def show_record(folder: Path, out: Console) -> None:
     tell(out, f"page     {page.write_page(folder)}")
     tell(out, f"record   {folder}")
     found = read_evaluation(folder)
-    said = read_run(folder, rows=False).verdict
+    read = read_run(folder, rows=False)
+    said = read.verdict
+    if not read.predicts:
+        if isinstance(read.model, Description):
+            out.print()
+            out.print(to_terminal(*description_tables(read.model)))
+            out.print()
+            for file in write_description(read.model, folder):
+                tell(out, f"kept in  {file}")
+        return
     if found is not None:
         out.print()
         out.print(to_terminal(*evaluation_tables(found)))

@@ -40,6 +40,13 @@ AnyKinds = Annotated[
         help="Take numbers of another kind than those that the model learnt from, such as 2 where all were 0 or 1.",
     ),
 ]
+AsIs = Annotated[
+    bool,
+    typer.Option(
+        "--as-is",
+        help="Read the rows as they stand; otherwise as the study's file said: rename, units, missing, …",
+    ),
+]
 Deeper = Annotated[
     bool,
     typer.Option("--deeper", help='With --site: tell apart the joint classes inside a word ("T cell › class 3").'),
@@ -116,6 +123,7 @@ def predict(
     probabilities: Probabilities = False,
     unknown: Unknown = None,
     known: KnownRows = None,
+    as_is: AsIs = False,
     out: Out = None,
     force: Force = False,
 ) -> None:
@@ -142,10 +150,15 @@ def predict(
     if unknown is None and known is not None:
         raise InputError("--known FILE is the measure for --unknown; say which share: --unknown 0.05")
 
+    how = {} if as_is else study_reading(model, site)
+    if how:
+        complain(
+            f"read as the study's file says ({', '.join(how)}); --as-is reads the rows as they stand", style="dim"
+        )
     if known is not None:
-        shown = _read(known, chosen, columns, ignore_others, label, index)
+        shown = _read(known, chosen, columns, ignore_others, label, index, how)
         chosen = chosen.with_known(shown.X if chosen.preparation is None else shown)
-    table = _read(file, chosen, columns, ignore_others, label, index)
+    table = _read(file, chosen, columns, ignore_others, label, index, how)
     names = row_names(file, table, index)
     chosen, table = _prepared(chosen, table, file)
     found = np.asarray(chosen.predict(table.X))
@@ -217,8 +230,28 @@ def load(run: Path, site: str | None) -> Any:
     return model
 
 
+def study_reading(run: Path, site: str | None) -> dict[str, Any]:
+    """Return how the study's file had tables read, or this site's, where the run's folder says it."""
+    import msgspec
+
+    from fedgeom.deploy.federation_file import READING
+
+    file = (run if run.is_dir() else run.parent) / READING
+    if not file.is_file():
+        return {}
+    content = msgspec.json.decode(file.read_bytes())
+    found: dict[str, Any] = content["sites"].get(site, content["all"])
+    return found
+
+
 def _read(
-    file: Path, model: Any, columns: str | None, ignore_others: bool, label: str | None, index: str | None
+    file: Path,
+    model: Any,
+    columns: str | None,
+    ignore_others: bool,
+    label: str | None,
+    index: str | None,
+    how: dict[str, Any],
 ) -> Any:
     """Return the file's table with its columns in the model's order."""
     import numpy as np
@@ -238,9 +271,9 @@ def _read(
         wanted = list(model.column_names)
     beside = () if index is None else (index,)
     if model.preparation is not None:
-        return _read_raw(file, model, wanted, label, beside)
+        return _read_raw(file, model, wanted, label, beside, how)
     try:
-        table = read_table(file, columns=wanted, label=label, also=beside)
+        table = read_table(file, columns=wanted, label=label, also=beside, reading=how)
     except TextColumnsError as error:
         strange = [name for name in error.words if name not in model.column_names]
         if not model.column_names or len(strange) < len(error.words):
@@ -261,12 +294,14 @@ def _read(
     return replace(table, X=rows)
 
 
-def _read_raw(file: Path, model: Any, wanted: Any, label: str | None, also: tuple[str, ...]) -> Any:
+def _read_raw(
+    file: Path, model: Any, wanted: Any, label: str | None, also: tuple[str, ...], how: dict[str, Any]
+) -> Any:
     """Return a raw file's table as it came, with its columns of text; those that the model does not know are left."""
     from fedgeom.data.readers import read_table
     from fedgeom.errors import InputError
 
-    how = {"categorical": model.preparation.raw.texts}
+    how = how | {"categorical": model.preparation.raw.texts}
     table = read_table(file, columns=wanted, label=label, also=also, as_it_came=True, text=True, reading=how)
     named = set(model.column_names)
     if named and table.columns and not named & set(table.columns):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -62,12 +62,13 @@ def run(
     from fedgeom.cli.outcome import kept, new_folder, show, this_folder
     from fedgeom.cli.screen import Questions, console, tell
     from fedgeom.deploy.federation_check import check_federation, stop_if_unready
-    from fedgeom.deploy.federation_file import policy_line, read_federation
+    from fedgeom.deploy.federation_file import READING, kept_reading, policy_line, read_federation
     from fedgeom.engines.run import run as conduct
     from fedgeom.errors import InputError
     from fedgeom.federation.record import read_folder
     from fedgeom.report.page import PAGE
     from fedgeom.report.table import Cell
+    from fedgeom.storage import write_json
 
     screen = console()
     plan = read_federation(federation)
@@ -104,11 +105,107 @@ def run(
                 chosen=checked.chosen,
                 checked=looked,
             )
+        kept_how = kept_reading(plan)
+        if kept_how["all"] or kept_how["sites"]:
+            write_json(folder / READING, kept_how, private=True)
         screen.print()
         show(finished, screen)
-        said = f"open {folder / PAGE} in a browser; new rows: fedgeom predict {folder} FILE"
+        rows = f"; new rows: fedgeom predict {folder} FILE" if getattr(finished.model, "predicts", True) else ""
+        said = f"open {folder / PAGE} in a browser{rows}"
         screen.print()
         tell(screen, Cell(f"Next: {said}", "dim"))
+
+
+def describe(
+    federation: Annotated[
+        Path, typer.Argument(help="A federation file, or the folder of a description, which is then shown again.")
+    ],
+    classes: Annotated[
+        bool, typer.Option("--classes/--no-classes", help="Describe each class by itself, too.")
+    ] = True,
+    quantiles: Annotated[
+        str, typer.Option(help="Which quantiles, from 0 to 1, divided by commas.")
+    ] = "0.25,0.5,0.75",
+    categories: Annotated[
+        str, typer.Option(help="Columns of numbers that are categories, such as codes, divided by commas.")
+    ] = "",
+    per_site: Annotated[
+        bool, typer.Option("--per-site", help="Have each site tell its gaps; strict policies refuse that.")
+    ] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Where to keep it: OUT-1, OUT-2, …; runs/<name of the file>-described if not given."),
+    ] = None,
+    policy: Annotated[
+        str, typer.Option(help='What the sites allow where the file has no [policy]: "strict" or "relaxed".')
+    ] = "strict",
+    coerce: Coerce = False,
+) -> None:
+    """Describe all sites' rows together, by secure sums: counts, gaps, means, quantiles and shares ("table one").
+
+    For the sites of a deployment, submit a file with method = "describe".
+    """
+    from fedgeom.cli.outcome import kept, new_folder, show, show_warnings
+    from fedgeom.cli.screen import Questions, console, tell
+    from fedgeom.deploy.federation_check import check_federation, stop_if_unready
+    from fedgeom.deploy.federation_file import policy_line
+    from fedgeom.engines.run import run as conduct
+    from fedgeom.errors import InputError
+    from fedgeom.methods.describe.method import Describe
+    from fedgeom.report.table import Cell
+
+    screen = console()
+    if federation.is_dir():
+        from fedgeom.federation.record import read_warnings
+
+        _show_description(federation, screen)
+        show_warnings(read_warnings(federation), screen)
+        return
+    try:
+        shares = tuple(float(one) for one in quantiles.split(",") if one.strip())
+    except ValueError:
+        raise InputError(
+            f"--quantiles {quantiles} given; wanted numbers from 0 to 1, such as 0.25,0.5,0.75"
+        ) from None
+    settings: dict[str, Any] = {"quantiles": shares, "per_site": per_site}
+    settings |= {} if classes else {"by_class": False}
+    if categories:
+        settings["categories"] = tuple(one.strip() for one in categories.split(",") if one.strip())
+    checked = check_federation(federation, policy=policy, coerce=coerce, describing=settings)
+    plan, method, looked = stop_if_unready(checked)
+    if isinstance(method, Describe):
+        method.check_categories(looked.sites)
+    tell(screen, Cell(policy_line(plan, policy), "dim"))
+    screen.print()
+    _tell_odd(checked.report.warnings, federation, screen)
+    folder = new_folder(out or Path("runs") / f"{federation.stem}-described")
+    with kept(folder, screen):
+        with Questions(screen) as watch:
+            finished = conduct(
+                method,
+                looked.sites,
+                seed=plan.seed,
+                policy=checked.policy,
+                record=folder,
+                watch=watch,
+                checked=looked,
+            )
+        screen.print()
+        show(finished, screen)
+
+
+def _show_description(folder: Path, screen: Console) -> None:
+    """Print the description that a folder holds."""
+    from fedgeom.errors import InputError
+    from fedgeom.methods.catalogue import load_model
+    from fedgeom.methods.describe.model import Description
+    from fedgeom.report.description import description_tables
+    from fedgeom.report.table import to_terminal
+
+    found = load_model(folder)
+    if not isinstance(found, Description):
+        raise InputError(f"{folder} holds a model of {found.method!r}; wanted the folder of a description")
+    screen.print(to_terminal(*description_tables(found)))
 
 
 def _tell_odd(found: Sequence[Finding], federation: Path, screen: Console) -> None:
@@ -217,6 +314,7 @@ def run_study(
             failed=study.failed,
             folder=folder,
             watch=lambda entry: tell(screen, _line(entry)),
+            command=again,
         )
         files = write_sweep(folder, name, swept)
         files.append(write_text(folder / f"{name}.html", sweep_page(swept, path.stem), private=True))

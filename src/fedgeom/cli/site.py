@@ -49,16 +49,12 @@ def init(
     insecure: Annotated[
         bool, typer.Option("--insecure", help="No TLS; works with a coordinator on this machine only.")
     ] = False,
-    engine: Annotated[
-        str, typer.Option(help="What carries the questions: flower or nats, as the coordinator says.")
-    ] = "flower",
     new_node_key: Annotated[
         bool, typer.Option("--new-node-key", help="Only make a new node key in an existing folder.")
     ] = False,
 ) -> None:
     """Make a site's folder with its keys, and print the public lines to send to the coordinator."""
     from fedgeom.crypto.keys import describe_identity
-    from fedgeom.deploy.config import check_engine_name
     from fedgeom.deploy.site_folder import SiteFolder
     from fedgeom.errors import InputError
 
@@ -70,9 +66,7 @@ def init(
         site.new_node_key(name)
     else:
         data = "data.csv" if file is None else str(file.absolute())
-        site = SiteFolder.create(
-            where, name, coordinator, file=data, label=label, insecure=insecure, engine=check_engine_name(engine)
-        )
+        site = SiteFolder.create(where, name, coordinator, file=data, label=label, insecure=insecure)
     public = site.public_file(name)
     typer.echo(public.read_text(encoding="utf-8"), nl=False)
     typer.secho(f"\nSend these lines ({public}) to the coordinator.", err=True)

@@ -64,16 +64,17 @@ def submit(
     again = f"fedgeom submit --resume {job.name} --folder {folder}"
     tell(screen, "run ", Cell(job.name, "strong"), f" with {', '.join(job.names)}")
     tell(screen, f"terms    {hash_terms(job.terms()).hex()}")
-    number: str | None = None
+    started = False
     try:
         with terminated():
-            number = service.start(made, job)
+            service.start(made, job)
+            started = True
             with Display(screen, service.Board(job.names)) as watch:
-                status = service.follow(made, job, number, watch)
+                status = service.follow(made, job, watch)
     except KeyboardInterrupt:
         screen.print("\nstopping the run")
-        if number is not None:
-            service.stop(made, job, number)
+        if started:
+            service.stop(made, job)
         tell(screen, f"Interrupted. What happened so far is in {job.run_folder}")
         tell(screen, f"to go on: {again}")
         raise typer.Exit(130) from None

@@ -11,10 +11,13 @@ from typing import Any
 import numpy as np
 
 from fedgeom.arrays import Floats, Labels
+from fedgeom.data.images import Images, load_images
+from fedgeom.data.partition import Partition
 from fedgeom.data.sites import SiteData
 from fedgeom.data.split import holdout, split
 from fedgeom.errors import InputError
 from fedgeom.geometry.hyperbolic.sampling import labelled_disc
+from fedgeom.registry import did_you_mean
 
 LEAST_PER_CLASS = 20
 """A smaller sample of a site still has this many rows of each class, where the site has them."""
@@ -30,6 +33,8 @@ class DataSet:
     classes: tuple[str, ...]
     in_disc: bool
     """Whether rows are points of the Poincaré disc already."""
+    shape: tuple[int, ...] | None = None
+    """What a row is, (channels, height, width) for images; None: a row of columns."""
 
     def relabel(self, words: dict[str, dict[str, str]]) -> DataSet:
         """Return the set with each site's labels in the site's own words; ``words`` goes by site name."""
@@ -173,6 +178,43 @@ def _published(
     return _made(name, parts, in_disc=True)
 
 
+def image_set(
+    name: str,
+    *,
+    n_sites: int = 10,
+    how: str | Partition = "iid",
+    rows: int | None = None,
+    seed: int = 0,
+) -> DataSet:
+    """The published training part by any partition, or by its writers; the published test part is dealt evenly.
+
+    Images stay bytes, with (channels, height, width) in a row.
+    """
+    found = load_images(name, data_folder())
+    shape = found.train.shape[1:]
+    if how == "natural":
+        train = _by_group(name, found, n_sites)
+    else:
+        train = split(found.train, found.train_labels, n_sites, how, seed)
+    test = split(found.test, found.test_labels, len(train), seed=seed, names=[site.name for site in train])
+    parts = [(sample(mine, rows, seed, 1), aside) for mine, aside in zip(train, test, strict=True)]
+    return replace(_made(name, parts, in_disc=False), shape=shape)
+
+
+def _by_group(name: str, found: Images, n_sites: int) -> list[SiteData]:
+    """Return those sites with the most images, of those whose images they are."""
+    if found.groups is None:
+        raise InputError(f'how="natural" given; nobody knows whose images those of {name!r} are: name a partition')
+    owners, counts = np.unique(found.groups, return_counts=True)
+    if not 1 <= n_sites <= len(owners):
+        raise InputError(f"n_sites={n_sites} given; {name!r} has {len(owners)} natural sites")
+    most = np.sort(owners[np.argsort(-counts, kind="stable")[:n_sites]])
+    return [
+        SiteData(f"writer-{one}", found.train[found.groups == one], found.train_labels[found.groups == one])
+        for one in most.tolist()
+    ]
+
+
 def breast_cancer(name: str, *, n_sites: int = 4, test_share: float = 0.3, seed: int = 0) -> DataSet:
     """Patients of one hospital, dealt to several."""
     from sklearn.datasets import load_breast_cancer  # slow to import
@@ -234,9 +276,15 @@ class SetInfo:
     file: str = ""
     """The file that is looked for; empty when nothing has to be found."""
 
+    downloads: bool = False
+    """Whether torchvision or Hugging Face's datasets get it, where one of them and a network are there."""
+
     @property
     def how_to_get(self) -> str:
         """Say what to do to have it."""
+        if self.downloads:
+            put = f"put {self.file} into a folder and set FEDGEOM_DATA to it, or " if self.file else ""
+            return f"{put}install torchvision, which gets it when it is first loaded"
         if not self.file:
             return "nothing to do: it comes with the installation"
         return f"put {self.file}, made from {self.source}, into a folder and set FEDGEOM_DATA to it"
@@ -285,6 +333,38 @@ SETS: dict[str, SetInfo] = {
         poincare_fashion,
         "poincare2d_cifar10_fmnist.npz",
     ),
+    "mnist": SetInfo(
+        'handwritten digits, 70,000 images of 28 × 28; dealt to sites, or by writer (how="natural")',
+        "CC BY-SA 3.0",
+        "MNIST (LeCun et al.), with QMNIST's writers",
+        image_set,
+        "mnist_writers.npz",
+        True,
+    ),
+    "fashion-mnist": SetInfo(
+        "photos of clothes, 70,000 images of 28 × 28 in 10 classes, dealt to sites",
+        "MIT",
+        "Zalando Research",
+        image_set,
+        "fashion_mnist.npz",
+        True,
+    ),
+    "cifar10": SetInfo(
+        "photos, 60,000 images of 3 × 32 × 32 in 10 classes, dealt to sites",
+        "none is told; cite Krizhevsky 2009",
+        "CIFAR-10 (Krizhevsky)",
+        image_set,
+        "cifar10_train.npz",
+        True,
+    ),
+    "cifar100": SetInfo(
+        "photos, 60,000 images of 3 × 32 × 32 in 100 classes, dealt to sites",
+        "none is told; cite Krizhevsky 2009",
+        "CIFAR-100 (Krizhevsky)",
+        image_set,
+        "",
+        True,
+    ),
     "breast-cancer": SetInfo(
         "breast tumours, benign or malignant, 569 patients × 30 columns dealt to 4 sites",
         "CC BY 4.0",
@@ -326,7 +406,9 @@ def find_file(name: str) -> Path | None:
 
 def available() -> list[str]:
     """Return the names of the sets that can be loaded here."""
-    return [name for name, info in SETS.items() if not info.file or find_file(name) is not None]
+    return [
+        name for name, info in SETS.items() if find_file(name) is not None or not (info.file or info.downloads)
+    ]
 
 
 def load_set(name: str, **options: Any) -> DataSet:
@@ -338,7 +420,10 @@ def load_set(name: str, **options: Any) -> DataSet:
         One of those that ``fedgeom data`` lists.
     options: settings of the set
         All sets take ``seed``. Those that are dealt take ``n_sites``, those without a published test part
-        ``test_share``, and the large ones ``rows``, the number kept for each site.
+        ``test_share``, and the large ones ``rows``, the number kept for each site. Sets of images ("mnist",
+        "fashion-mnist", "cifar10", "cifar100") take ``how``, a partition of `fedgeom.partition` or its name; their
+        images stay bytes, and ``shape`` says what a row is. They are looked for in FEDGEOM_DATA or ../shared/data, and
+        otherwise got by torchvision or Hugging Face's datasets.
 
     Returns
     -------
@@ -346,7 +431,7 @@ def load_set(name: str, **options: Any) -> DataSet:
     """
     info = _info(name)
     found = find_file(name)
-    if info.file and found is None:
+    if info.file and found is None and not info.downloads:
         folder = data_folder()
         looked = (
             f"it was looked for in {folder}" if folder else "FEDGEOM_DATA is not set and there is no shared/data"
@@ -355,7 +440,8 @@ def load_set(name: str, **options: Any) -> DataSet:
             f"the set {name!r} needs {info.file}: {looked}. {info.how_to_get[0].upper()}{info.how_to_get[1:]}"
         )
     try:
-        return info.load(name, found, **options) if info.file else info.load(name, **options)
+        own_file = bool(info.file) and not info.downloads
+        return info.load(name, found, **options) if own_file else info.load(name, **options)
     except TypeError as error:
         if "unexpected keyword" not in str(error):
             raise
@@ -364,5 +450,5 @@ def load_set(name: str, **options: Any) -> DataSet:
 
 def _info(name: str) -> SetInfo:
     if name not in SETS:
-        raise InputError(f"there is no set {name!r}; there are: {', '.join(SETS)}")
+        raise InputError(f"there is no set {name!r}; there are: {', '.join(SETS)}.{did_you_mean(name, SETS)}")
     return SETS[name]

@@ -5,12 +5,14 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
 from fedgeom.arrays import Floats
 from fedgeom.data.datasets import DataSet
 from fedgeom.data.sites import SiteData
+from fedgeom.storage import make_private_folder, write_text
 
 HIPC: dict[str, dict[str, str]] = {
     "Stanford": {
@@ -171,3 +173,15 @@ def as_raw_text(site: SiteData, cuts: dict[int, Floats], rng: np.random.Generato
     text = io.StringIO(newline="")
     csv.writer(text, lineterminator="\n").writerows([[*header, LABEL], *found])
     return text.getvalue()
+
+
+def write_raw_tables(sites: Sequence[SiteData], folder: Path, seed: int = 0, prefix: str = "") -> list[Path]:
+    """Write each site's clean table as a raw file of its steward, and return the files, named by the sites."""
+    make_private_folder(folder)
+    rng = np.random.default_rng(seed)
+    cuts = cuts_of(sites)
+    written = []
+    for at, site in enumerate(sites):
+        file = folder / f"{prefix}{site.name}.csv"
+        written.append(write_text(file, as_raw_text(site, cuts, rng, extra=at == 0), private=True))
+    return written

@@ -400,3 +400,74 @@ def drawn_rows(count: int, most: int) -> npt.NDArray[np.int64]:
 
 def _short(text: str, most: int = 24) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def as_sites(sites: Any, *beside: Any) -> list[SiteData]:
+    """Return sites as a list; of anything else say what it is and what to do.
+
+    >>> as_sites([SiteData("a", [[1.0]], ["x"])])
+    [SiteData('a', 1 rows × 1 columns, 1 class (x: 1))]
+    """
+    if isinstance(sites, SiteData):
+        raise InputError(
+            f"one site was given, {sites.name!r}; wanted a list of sites. One site has nobody to add up "
+            "with: for a trial split its rows, fedgeom.split(X, y, n_sites=3)"
+        )
+    if hasattr(sites, "train") and hasattr(sites, "test"):
+        raise InputError("a whole set was given; wanted its sites to learn from: those of its .train, a list")
+    if isinstance(sites, list | tuple) and all(isinstance(one, SiteData) for one in sites):
+        return list(sites)
+    rows = [one for one in _some(sites) if not isinstance(one, SiteData)]
+    table = hasattr(sites, "shape") or any(isinstance(one, int | float) or hasattr(one, "shape") for one in rows)
+    if table or beside:
+        raise InputError(
+            f"{_kind(sites)} was given for sites; wanted a list of fedgeom.SiteData(name, X, y), one for each site. To "
+            "deal one table to sites for a trial: fedgeom.split(X, y, n_sites=3)"
+        )
+    odd = rows[0] if rows else sites
+    raise InputError(f"{_kind(odd)} was given among the sites; wanted a list of fedgeom.SiteData(name, X, y)")
+
+
+def _some(value: Any) -> list[Any]:
+    return list(value)[:8] if isinstance(value, list | tuple) else []
+
+
+def _kind(value: Any) -> str:
+    """Say what something is, with its shape where it has one."""
+    shape = getattr(value, "shape", None)
+    name = type(value).__name__
+    article = "an" if name[:1].lower() in "aeiou" or name == "ndarray" else "a"
+    return f"{article} {name}{'' if shape is None else f' of shape {tuple(shape)}'}"
+
+
+def merged(sites: Sequence[SiteData], name: str = "all rows") -> SiteData:
+    """Return the rows of several sites as one, for comparisons with rows in one place; columns go by their order.
+
+    >>> merged([SiteData("a", [[1.0]], ["x"]), SiteData("b", [[2.0]], ["y"])])
+    SiteData('all rows', 2 rows × 1 columns, 2 classes (x: 1, y: 1))
+    """
+    first = sites[0]
+    words = {
+        column: tuple(sorted({word for site in sites for word in site.categories.get(column, ())}))
+        for column in dict.fromkeys(column for site in sites for column in site.categories)
+    }
+    tables = []
+    for site in sites:
+        rows = site.table if isinstance(site.table, np.ndarray) else site.X
+        if words:
+            rows = rows.astype(np.float64)
+        for column, own in site.categories.items():
+            at = first.columns.index(column)
+            known = ~np.isnan(rows[:, at])
+            codes = np.array([words[column].index(word) for word in own], np.float64)
+            rows[known, at] = codes[rows[known, at].astype(int)]
+        tables.append(rows)
+    grouped = all(site.groups is not None for site in sites)
+    return SiteData(
+        name,
+        np.concatenate(tables),
+        np.concatenate([site.y for site in sites]),
+        columns=first.columns,
+        groups=np.concatenate([np.asarray(site.groups) for site in sites]) if grouped else None,
+        categories=words,
+    )

@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from hashlib import blake2b
-from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from fedgeom.data.columns import index_of, names_of
-from fedgeom.data.rows import as_rows
+from fedgeom.data.partition import Dirichlet, Partition, QuantitySkew, by_value, parted, whole_table
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
-
-MOST_DRAWS = 200
-"""How often Dirichlet shares are drawn until every site has enough rows."""
 
 
 def split(
     X: npt.ArrayLike,
     y: npt.ArrayLike,
     n_sites: int | None = None,
-    how: Literal["iid", "dirichlet", "by"] | None = None,
+    how: str | Partition | None = None,
     seed: int = 0,
     *,
     by: npt.ArrayLike | None = None,
@@ -42,10 +36,11 @@ def split(
         Numbers or text.
     n_sites: a whole number or None; None if not given
         How many sites. None: 3, or as many as ``by`` has values.
-    how: "iid", "dirichlet", "by" or None; None if not given
-        "iid", the default: a shuffled deal, each class spread evenly. "dirichlet": each class is divided by
-        Dirichlet(``alpha``) shares; ``alpha`` alone says this. "by": one site for each value of ``by``, which alone
-        says this.
+    how: a partition, the name of one, "by" or None; None if not given
+        A partition is an object of `fedgeom.partition`, such as ``Pathological(classes_per_site=2)``; by name it has
+        its usual settings: "iid" (each class spread evenly, as when nothing is given), "dirichlet" (each class divided
+        by Dirichlet(``alpha``) shares; ``alpha`` alone says this), "pathological", "shards", "quantity", "feature",
+        "noise". "by": one site for each value of ``by``, which alone says this.
     seed: a whole number; 0 if not given
         Draws who gets which rows.
     by: one value for each row, or None; None if not given
@@ -53,7 +48,7 @@ def split(
     alpha: a number above 0 or None; None if not given
         The smaller, the more the sites differ. None: 0.5 where ``how`` is "dirichlet".
     min_rows: a whole number; 1 if not given
-        How many rows each site has at least: Dirichlet shares are drawn again until it is so.
+        How many rows each site has at least: Dirichlet shares are drawn again until it is so, other splits refused.
     names: a list of texts or None; None if not given
         The sites' names, in order.
     extra: arrays by name, or None; None if not given
@@ -68,102 +63,44 @@ def split(
     >>> [site.name for site in split([[0.0], [1.0], [2.0]], [0, 1, 1], by=["anna", "bob", "anna"])]
     ['anna', 'bob']
     """
-    table = as_rows(X, "site 'the whole set'")
-    labels = np.asarray(y)
-    rows = table.shape[0]
-    if len(labels) != rows:
-        raise InputError(f"{rows} rows but {len(labels)} labels were given")
-    if alpha is not None and (how in ("iid", "by") or by is not None):
+    if alpha is not None and (how not in (None, "dirichlet") or by is not None):
         other = "`by`" if how is None else f"how={how!r}"
         raise InputError(
             f'alpha={alpha} and {other} were given; alpha is of how="dirichlet": leave one of them away'
         )
     if how == "by" or by is not None:
-        owner, default_names = _by_value(by, rows, n_sites, how)
+        whole = whole_table(X, y, dict(extra or {}))
+        owner, titles = by_value(by, len(whole), n_sites, how)
+        if names is not None and len(names) != len(titles):
+            raise InputError(f"{len(names)} names were given for {len(titles)} sites")
+        sites = parted(whole, owner, titles if names is None else names)
     else:
-        asked = 3 if n_sites is None else n_sites
-        if not 1 <= asked <= rows:
-            raise InputError(f"n_sites={asked} given for {rows} rows; wanted 1 … {rows}")
-        rng = np.random.default_rng(seed)
-        dealt = alpha is None if how is None else how == "iid"
-        shares = 0.5 if alpha is None else alpha
-        named = how or "dirichlet"
-        owner = _deal(labels, asked, rng) if dealt else _dirichlet(labels, asked, named, shares, rng, min_rows)
-        width = len(str(asked))
-        default_names = [f"site-{i + 1:0{width}d}" for i in range(asked)]
-    least = int(np.bincount(owner, minlength=len(default_names)).min())
+        partition = _partition(how, alpha, min_rows)
+        asked = {} if n_sites is None else {"n_sites": n_sites}
+        sites = partition.over(X, y, seed=seed, names=names, extra=dict(extra or {}), **asked).sites
+    least = min(map(len, sites))
     if least < min_rows:
         raise InputError(
             f"a site has {least} rows; min_rows={min_rows} given: take fewer sites, a smaller min_rows, or in a "
             "Dirichlet split a larger alpha"
         )
-    titles = list(names) if names is not None else default_names
-    if len(titles) != len(default_names):
-        raise InputError(f"{len(titles)} names were given for {len(default_names)} sites")
-    extras = {key: np.asarray(value) for key, value in (extra or {}).items()}
-    whole = SiteData("the whole set", table, labels, extras, names_of(X), index=index_of(X))
-    parts = [whole.take(np.flatnonzero(owner == i)) for i in range(len(titles))]
-    return [replace(part, name=title, row_numbers=None) for part, title in zip(parts, titles, strict=True)]
+    return sites
 
 
-def _by_value(
-    by: npt.ArrayLike | None, rows: int, n_sites: int | None, how: str | None
-) -> tuple[npt.NDArray[np.intp], list[str]]:
-    """Return the site of each row and the sites' names: one for each value of ``by``."""
-    if how not in (None, "by"):
+def _partition(how: str | Partition | None, alpha: float | None, min_rows: int) -> Partition:
+    """Return the partition that the arguments of `split` name."""
+    if isinstance(how, Partition):
+        return how
+    if how is None:
+        how = "iid" if alpha is None else "dirichlet"
+    if how not in Partition.names:
         raise InputError(
-            f"how={how!r} and `by` were given; `by` makes a site of each of its values, {how!r} deals rows at random: "
-            "leave one of them away"
+            f'how={how!r} given; wanted one of {", ".join(repr(name) for name in Partition.names)} or "by", or an '
+            "object of fedgeom.partition"
         )
-    if by is None or np.ndim(by) != 1 or len(np.asarray(by)) != rows:
-        shape = "nothing" if by is None else f"an array of shape {np.shape(by)}"
-        raise InputError(
-            'how="by" needs `by`, one value per row that says which site it belongs to; '
-            f"{shape} was given for {rows} rows"
-        )
-    values, owner = np.unique(np.asarray(by), return_inverse=True)
-    if n_sites is not None and n_sites != len(values):
-        raise InputError(
-            f"n_sites={n_sites} given, but `by` has {len(values)} values, which are as many sites: leave n_sites away"
-        )
-    return owner, [str(value) for value in values.tolist()]
-
-
-def _deal(labels: npt.NDArray[Any], n_sites: int, rng: np.random.Generator) -> npt.NDArray[np.intp]:
-    """Deal class after class like cards, going on where the last class stopped."""
-    coded = _codes(labels)
-    order = np.lexsort((rng.random(len(labels)), coded))
-    owner = np.empty(len(labels), np.intp)
-    owner[order] = np.arange(len(labels)) % n_sites
-    return owner
-
-
-def _codes(labels: npt.NDArray[Any]) -> npt.NDArray[np.intp]:
-    """Return the number of each row's class."""
-    try:
-        return np.unique(labels, return_inverse=True)[1]
-    except TypeError:  # numbers among None or text cannot be sorted
-        return np.unique(labels.astype(str), return_inverse=True)[1]
-
-
-def _dirichlet(
-    labels: npt.NDArray[Any], n_sites: int, how: str, alpha: float, rng: np.random.Generator, min_rows: int
-) -> npt.NDArray[np.intp]:
-    """Divide each class by Dirichlet shares, again until every site has enough rows, or it seems in vain."""
-    if how != "dirichlet":
-        raise InputError(f'how={how!r} given; wanted "iid", "dirichlet" or "by"')
-    if not alpha > 0:
-        raise InputError(f"alpha={alpha} given; wanted a positive concentration")
-    coded = _codes(labels)
-    owner = np.empty(len(labels), np.intp)
-    for _ in range(MOST_DRAWS):
-        for code in range(coded.max(initial=-1) + 1):
-            members = rng.permutation(np.flatnonzero(coded == code))
-            cuts = np.floor(np.cumsum(rng.dirichlet(np.full(n_sites, alpha))) * len(members)).astype(int)
-            owner[members] = np.searchsorted(cuts[:-1], np.arange(len(members)), side="right")
-        if np.bincount(owner, minlength=n_sites).min() >= min_rows:
-            break
-    return owner
+    if how == "dirichlet":
+        return Dirichlet(0.5 if alpha is None else alpha, min_rows)
+    return QuantitySkew(min_rows=min_rows) if how == "quantity" else Partition.names[how]()
 
 
 Mask = npt.NDArray[np.bool_]

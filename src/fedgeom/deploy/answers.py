@@ -1,7 +1,7 @@
 """A question, answered by the site in its folder: policy first, memory and ledger before the answer leaves.
 
-Every question may find a new process, so all that a site knows is in its folder and in what the engine carried. What is
-wrong with the data or the folder stays at the site: the coordinator learns that, not what.
+Every question may find a new process, so all that a site knows is in its folder. What is wrong with the data or the
+folder stays at the site: the coordinator learns that, not what.
 """
 
 from __future__ import annotations
@@ -23,9 +23,8 @@ from fedgeom.data.readers import read_site
 from fedgeom.data.sites import SiteData
 from fedgeom.deploy.approvals import FolderApprovals
 from fedgeom.deploy.budgets import BudgetStore
-from fedgeom.deploy.journal import Journal, LocalEntry, StoredMemory, sealed
+from fedgeom.deploy.journal import Journal, LocalEntry, StoredMemory
 from fedgeom.deploy.site_folder import SiteFolder
-from fedgeom.engines.flower.nodes import sign_introduction
 from fedgeom.errors import ContractError, DecodeError, InputError, ProtocolError, printable
 from fedgeom.evaluation.evaluation import FILE, class_titles, evaluate, own_counts
 from fedgeom.federation.messages import Refusal, Waiting, pack, unpack
@@ -49,22 +48,15 @@ class NotAdmittedError(ProtocolError):
     """The site's policy does not let this run begin."""
 
 
-def answer(
-    folder: SiteFolder, request: bytes, carried: bytes | None, *, carries: bool = True
-) -> tuple[bytes, bytes]:
-    """Answer one request for the site in a folder; write memory and ledger before the answer leaves.
-
-    Also return the memory, sealed, for an engine that ``carries`` one and brings it back as ``carried``.
-    """
+def answer(folder: SiteFolder, request: bytes) -> bytes:
+    """Answer one request for the site in a folder; write memory and ledger before the answer leaves."""
     journal = Journal(folder.path)
     folder.choose_device()
     with journal.exclusive():
-        return _answer(folder, journal, request, carried, carries)
+        return _answer(folder, journal, request)
 
 
-def _answer(
-    folder: SiteFolder, journal: Journal, request: bytes, carried: bytes | None, carries: bool
-) -> tuple[bytes, bytes]:
+def _answer(folder: SiteFolder, journal: Journal, request: bytes) -> bytes:
     config = folder.config()
     policy = config.policy
     try:
@@ -76,15 +68,14 @@ def _answer(
     enter = functools.partial(_entry, frame.run.hex(), frame.method, frame.kind)
     try:
         _check_admission(folder, journal, frame.run, frame.method)
-        kept = journal.newest(frame.run, carried, folder.identity() if carried else None)
+        kept = journal.newest(frame.run)
         if not kept.memory and journal.has_answered(frame.run):
             raise ProtocolError(FORGOTTEN)
     except ProtocolError as error:  # nothing is remembered of it
         reply = pack(frame.run, frame.method, Refusal(reason=str(error)[:2000]))
-        away = carried or b""
         counts = not isinstance(error, NotAdmittedError)
         journal.enter(enter(Refusal.kind, len(request), len(reply), note=str(error), counts=counts))
-        return reply, away
+        return reply
     runner: SiteRunner | None = None
 
     def begin() -> None:
@@ -116,7 +107,7 @@ def _answer(
     if said.kind == Waiting.kind:  # asked again every few seconds: it is written down when it is news
         if notes:
             journal.enter(enter(said.kind, len(request), len(reply), note="; ".join(notes), counts=False))
-        return reply, carried or b""
+        return reply
     newest = StoredMemory(kept.count + 1, memory)
     journal.keep(frame.run, newest)
     if said.kind == Refusal.kind and not notes:
@@ -126,8 +117,7 @@ def _answer(
         note = keep_result(folder, runner, frame.run, memory)
         if note:
             journal.enter(enter("none", 0, 0, note=note))
-    carries &= folder.identity_file.is_file()
-    return reply, sealed(newest, frame.run, folder.identity()) if carries else b""
+    return reply
 
 
 _latest_run: list[bytes] = []
@@ -266,11 +256,3 @@ def read_data(folder: SiteFolder, columns: list[str] | None = None, *, text: boo
         text=text,
         reading=reading_of(config),
     )
-
-
-def introduce(folder: SiteFolder, number: bytes) -> tuple[str, bytes]:
-    """Return the site's name and its signature under a number; only a site in an insecure federation gives them."""
-    config = folder.config()
-    if not config.insecure:
-        raise ProtocolError("in a secure federation the node's key says who the site is")
-    return config.name, sign_introduction(folder.identity(), config.name, number)

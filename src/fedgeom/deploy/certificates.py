@@ -1,4 +1,4 @@
-"""The coordinator's certificate authority and TLS certificate, and the key of a site's Flower node."""
+"""The coordinator's certificate authority and TLS certificate."""
 
 from __future__ import annotations
 
@@ -103,20 +103,3 @@ def _key_usage(*, authority: bool) -> x509.KeyUsage:
         encipher_only=False,
         decipher_only=False,
     )
-
-
-def make_node_key(folder: Path) -> str:
-    """Make the key by which Flower knows the site's node; return its public line."""
-    key = ec.generate_private_key(ec.SECP384R1())
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()
-    )
-    write_file(folder / "node.key", private, private=True)
-    return public_line(folder / "node.key")
-
-
-def public_line(path: Path) -> str:
-    """Return the public half of a node key as one line in OpenSSH's format."""
-    key = serialization.load_ssh_private_key(path.read_bytes(), None)
-    line = key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
-    return line.decode()

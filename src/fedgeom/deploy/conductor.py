@@ -11,8 +11,6 @@ from typing import TypeVar
 
 from fedgeom.deploy.coordinator_folder import CoordinatorFolder
 from fedgeom.deploy.jobs import Job
-from fedgeom.engines.flower.engine import FlowerEngine, FlowerGrid
-from fedgeom.engines.flower.nodes import Introductions, connected, names_by_key
 from fedgeom.engines.nats.engine import NatsEngine, NatsLink
 from fedgeom.errors import TooFewSitesError
 from fedgeom.evaluation.evaluation import class_titles, evaluate, without_joint
@@ -28,14 +26,14 @@ Reach = Callable[[CoordinatorFolder, Job, Watch], Engine]
 """Waits for a job's sites and returns the engine that carries questions to them."""
 
 
-def conduct(folder: CoordinatorFolder, job: Job, reach: Reach) -> None:
+def conduct(folder: CoordinatorFolder, job: Job, reach: Reach, *, engine: str = NatsEngine.name) -> None:
     """Hold a job's conversation; everything that comes of it is in the run's folder."""
     make_private_folder(job.run_folder)
     with locked(job.run_folder / "lock", f"run {job.name!r} is being conducted by another process"):
-        _conduct(folder, job, reach)
+        _conduct(folder, job, reach, engine)
 
 
-def _conduct(folder: CoordinatorFolder, job: Job, reach: Reach) -> None:
+def _conduct(folder: CoordinatorFolder, job: Job, reach: Reach, carrier: str) -> None:
     method = job.method()
     record = RunRecord(
         job.run_folder,
@@ -43,7 +41,7 @@ def _conduct(folder: CoordinatorFolder, job: Job, reach: Reach) -> None:
             "method": method.name,
             "parameters": method.terms(),
             "seed": job.file.seed,
-            "engine": folder.config().engine,
+            "engine": carrier,
             "sites": {name: {} for name in job.names},
             "job": job.name,
             "terms": hash_terms(job.terms()).hex(),
@@ -72,30 +70,6 @@ def _conduct(folder: CoordinatorFolder, job: Job, reach: Reach) -> None:
         found = evaluate(sites.evaluation, class_titles(model.bare(), {}), seed=job.file.seed)
         record.evaluation(without_joint(found, model, sites.evaluation))
     session.close()
-
-
-def reach_by_flower(grid: FlowerGrid) -> Reach:
-    """Return how sites are reached that are Flower's nodes."""
-
-    def reach(folder: CoordinatorFolder, job: Job, watch: Watch) -> FlowerEngine:
-        insecure = folder.config().insecure
-        names_of = Introductions(grid, folder.roster()) if insecure else names_by_key(folder.node_keys())
-        found = gather(
-            lambda: connected(grid, names_of),
-            job.names,
-            wait=job.file.wait,
-            min_sites=job.file.min_sites,
-            watch=watch,
-        )
-        return FlowerEngine(
-            grid,
-            {name: node for name, (node, _) in found.items()},
-            deadline=job.file.deadline,
-            grace=job.file.wait,
-            look=lambda: connected(grid, names_of),
-        )
-
-    return reach
 
 
 def reach_by_nats(link: NatsLink) -> Reach:

@@ -18,8 +18,8 @@ from fedgeom.registry import did_you_mean
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 DEFAULT_PORT = 8000
-EngineName = Literal["flower", "nats"]
-"""What carries questions between a coordinator and its sites."""
+EngineName = Literal["nats"]
+"""What carries questions between a coordinator and its sites; files of earlier releases name it."""
 
 
 def check_name(name: str) -> str:
@@ -29,14 +29,6 @@ def check_name(name: str) -> str:
             f"{name!r} cannot be a site's name; wanted letters, digits, '.', '_' and '-', such as 'charite'"
         )
     return name
-
-
-def check_engine_name(engine: str) -> EngineName:
-    """Return what carries the questions, or say what there is."""
-    for known in get_args(EngineName):
-        if engine == known:
-            return known  # type: ignore[no-any-return]
-    raise InputError(f"engine {engine!r} given; wanted one of: {', '.join(get_args(EngineName))}")
 
 
 def check_address(address: str) -> None:

@@ -1,4 +1,4 @@
-"""A coordinator's folder: its certificate authority, coordinator.toml, the roster, and the admitted node keys."""
+"""A coordinator's folder: its certificate authority, coordinator.toml, the roster, and the admitted sites' keys."""
 
 from __future__ import annotations
 
@@ -14,10 +14,7 @@ from fedgeom.deploy.config import DEFAULT_PORT, EngineName, check_loopback, chec
 from fedgeom.deploy.site_folder import PublicLines
 from fedgeom.engines.nats.link import Endpoint, need_nats, new_seed
 from fedgeom.errors import InputError
-from fedgeom.storage import make_private, make_private_folder, write_json, write_text
-
-FOLDER_VARIABLE = "FEDGEOM_COORDINATOR"
-"""The environment variable that tells programs where the coordinator's folder is."""
+from fedgeom.storage import make_private, make_private_folder, write_text
 
 PRIVATE_FILES = (
     "ca.key", "ca.pem", "server.key", "server.pem", "nats.key", "coordinator.toml", "roster.json", "coordinator.log"
@@ -32,22 +29,7 @@ class CoordinatorConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     port: Annotated[int, msgspec.Meta(ge=1, le=65535)] = DEFAULT_PORT
     names: list[str] = []
     insecure: bool = False
-    engine: EngineName = "flower"
-
-
-class NodeKey(msgspec.Struct, frozen=True):
-    """A node key that Flower was told of, and Flower's number for it (empty if it was not told)."""
-
-    key: str
-    number: str = ""
-
-
-class RegisteredSites(msgspec.Struct):
-    """What Flower knows of the admitted sites."""
-
-    nodes: dict[str, NodeKey] = {}
-    shut: list[str] = []
-    """Keys that were shut out; Flower does not take them again."""
+    engine: EngineName = "nats"
 
 
 @dataclass(frozen=True)
@@ -65,7 +47,6 @@ class CoordinatorFolder:
         host: str,
         port: int = DEFAULT_PORT,
         insecure: bool = False,
-        engine: EngineName = "flower",
     ) -> CoordinatorFolder:
         """Make the folder with a certificate authority, a TLS certificate and an empty roster."""
         folder = cls(path.absolute())
@@ -73,8 +54,7 @@ class CoordinatorFolder:
             raise InputError(f"{path} is a coordinator's folder already; choose another one")
         if insecure:
             check_loopback(host)
-        if engine == "nats":
-            need_nats()
+        need_nats()
         folder.close_to_others()
         certificates.make_authority(folder.path)
         Roster({}).save(folder.roster_file)
@@ -83,21 +63,18 @@ class CoordinatorFolder:
             f"host = {quote(host)}  # where to listen",
             f"port = {port}",
             f"names = [{', '.join(map(quote, names))}]  # by which sites reach it; in the certificate",
+            f"insecure = {flag}",
         ]
-        lines.append(f"insecure = {flag}")
-        if engine != "flower":
-            lines.append(f"engine = {quote(engine)}  # what carries the questions")
         text = "\n".join([*lines, ""])
         write_text(path / "coordinator.toml", text, private=True)
-        if engine == "nats":
-            folder.new_nats_key()
+        folder.new_nats_key()
         folder.renew()
         return folder
 
     def close_to_others(self) -> None:
         """Make the folder with what is in it, or take others' rights from one that was there."""
         make_private(self.path, PRIVATE_FILES)
-        for inner in ("flower", "jobs", "runs", "nodes"):
+        for inner in ("jobs", "runs", "nodes"):
             make_private_folder(self.path / inner)
 
     def renew(self) -> None:
@@ -132,7 +109,7 @@ class CoordinatorFolder:
         return Roster.load(self.roster_file)
 
     def admit(self, file: Path) -> PublicLines:
-        """Let a site in: its identity into the roster, its node key to Flower's."""
+        """Let a site in: its identity into the roster, its key to those that may connect."""
         try:
             lines = msgspec.json.decode(file.read_bytes(), type=PublicLines)
         except OSError as error:
@@ -149,19 +126,12 @@ class CoordinatorFolder:
                 f"{lines.name!r} was admitted before with another identity; if the site made new keys on purpose, "
                 f"remove it first: fedgeom coordinator remove {lines.name}"
             )
-        if lines.node in self.registered().shut:
+        if not lines.nats:
             raise InputError(
-                f"the node key in {file} was shut out when {lines.name!r} was removed, and Flower takes no key "
-                f"twice; the site can make a new one: fedgeom site init --name {lines.name} --new-node-key"
+                f"{file} is of an earlier release and holds no key for NATS; the site makes one: "
+                f"fedgeom site init --name {lines.name} --new-node-key"
             )
-        if self.config().engine == "nats" and not lines.nats:
-            raise InputError(
-                f"{file} holds no key for NATS, which carries this federation's questions; the site sets "
-                f'engine = "nats" in site.toml and makes one: fedgeom site init --name {lines.name} --new-node-key'
-            )
-        write_text(self.node_key_file(lines.name), lines.node + "\n")
-        if lines.nats:
-            write_text(self.nats_key_file(lines.name), lines.nats + "\n")
+        write_text(self.nats_key_file(lines.name), lines.nats + "\n")
         Roster(roster | {lines.name: bytes.fromhex(lines.identity)}).save(self.roster_file)
         return lines
 
@@ -171,27 +141,7 @@ class CoordinatorFolder:
         if roster.pop(name, None) is None:
             raise InputError(f"{name!r} is not in the roster; there are: {', '.join(roster) or 'none'}")
         Roster(roster).save(self.roster_file)
-        self.node_key_file(name).unlink(missing_ok=True)
         self.nats_key_file(name).unlink(missing_ok=True)
-
-    def registered(self) -> RegisteredSites:
-        """Read which node keys Flower was told of."""
-        file = self.path / "flower" / "registered.json"
-        return (
-            msgspec.json.decode(file.read_bytes(), type=RegisteredSites) if file.is_file() else RegisteredSites()
-        )
-
-    def save_registered(self, registered: RegisteredSites) -> None:
-        """Write down which node keys Flower was told of."""
-        write_json(self.path / "flower" / "registered.json", registered, private=True)
-
-    def node_key_file(self, name: str) -> Path:
-        """Return where an admitted site's node key is."""
-        return self.path / "nodes" / f"{name}.pub"
-
-    def node_keys(self) -> dict[str, str]:
-        """Return the node keys of the admitted sites, by name."""
-        return {file.stem: file.read_text().strip() for file in sorted((self.path / "nodes").glob("*.pub"))}
 
     @property
     def nats_key(self) -> Path:

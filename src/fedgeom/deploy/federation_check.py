@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -15,6 +15,7 @@ from fedgeom.data.sites import SiteData
 from fedgeom.data.tables import TextColumnsError
 from fedgeom.data.validation import Collector, Finding, Report, fault
 from fedgeom.deploy.federation_file import (
+    DESCRIBE,
     FederationFile,
     SiteEntry,
     build_method,
@@ -93,17 +94,25 @@ class CheckedFederation:
 
 
 def check_federation(
-    path: str | Path, *, seed: int | None = None, policy: str = "strict", coerce: bool = False
+    path: str | Path,
+    *,
+    seed: int | None = None,
+    policy: str = "strict",
+    coerce: bool = False,
+    describing: Mapping[str, Any] | None = None,
 ) -> CheckedFederation:
     """Read a federation file and all its sites, and look at everything that a run needs; nothing is raised.
 
     ``policy`` says what the sites' policy is where the file is silent: "strict", as real sites have it, or "relaxed".
-    ``coerce`` is as in the file: cells that are no numbers are gaps.
+    ``coerce`` is as in the file: cells that are no numbers are gaps. ``describing``: the settings of `Describe`, which
+    then takes the place of the file's method.
     """
     collector = Collector()
     given = attempt(collector, lambda: read_federation(path, coerce=coerce))
     if given is None:
         return CheckedFederation(Report.of("", (), collector.found))
+    if describing is not None:
+        given = as_description(given, describing)
     named = attempt(collector, lambda: build_method(path, given)) if given.method else None
     rules = attempt(collector, lambda: build_policy(path, given, policy))
     tables = read_all(path, given, collector)
@@ -125,6 +134,15 @@ def check_federation(
     ]
     whole = Report.of(plan.method, looked.report.sites, [*findings, *found])
     return CheckedFederation(whole, plan, method, rules, looked, chosen)
+
+
+def as_description(plan: FederationFile, settings: Mapping[str, Any]) -> FederationFile:
+    """Return the file with a description of its tables in place of its method; own label names are not compared."""
+    own = {"by_class": False} if plan.names == "own" else {}
+    own |= {name: plan.parameters[name] for name in ("classes",) if name in plan.parameters}
+    return msgspec.structs.replace(
+        plan, method=DESCRIBE, names=None, prepare="", holdout=0.0, holdout_by="", parameters={**own, **settings}
+    )
 
 
 def _settled(

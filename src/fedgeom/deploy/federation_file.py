@@ -43,6 +43,12 @@ class SiteEntry(ReadOptions, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     index: str = ""
 
 
+READING = "reading.json"
+"""In a run's folder: how the study's file had tables read, for rows that are predicted later."""
+DESCRIBE = "describe"
+"""The method that describes tables (`fedgeom.Describe`); it takes text as it is."""
+
+
 class FederationFile(ReadOptions, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The whole file; ``label``, ``columns`` and how files are read hold for every site that does not say otherwise."""
 
@@ -87,6 +93,11 @@ class FederationFile(ReadOptions, frozen=True, forbid_unknown_fields=True, kw_on
     """Submitted jobs only: how many seconds a site may take for an answer."""
     approval_wait: Annotated[float, msgspec.Meta(ge=0, le=MOST_APPROVAL_WAIT)] = MOST_APPROVAL_WAIT
     """Submitted jobs only: how many seconds the stewards may take to approve the job; sites forget a run later."""
+
+    @property
+    def keeps_text(self) -> bool:
+        """Whether columns of text are read as categories."""
+        return bool(self.prepare) or self.method == DESCRIBE
 
 
 def read_federation(path: str | Path, *, coerce: bool = False) -> FederationFile:
@@ -213,6 +224,23 @@ def policy_line(federation: FederationFile, base: str) -> str:
     return f"Policy: relaxed, for simulations{changed}; real sites refuse more (--policy strict)."
 
 
+def kept_reading(federation: FederationFile) -> dict[str, Any]:
+    """Return what a file says of how tables are read, of all sites and of each that says something of its own."""
+    names = site_names(federation)
+    own = {name: _said(reading_of(federation, entry)) for name, entry in zip(names, federation.sites, strict=True)}
+    whole = _said(reading_of(federation))
+    return {"all": whole, "sites": {name: one for name, one in own.items() if one != whole}}
+
+
+def _said(reading: ReadOptions) -> dict[str, Any]:
+    usual = ReadOptions()
+    return {
+        name: getattr(reading, name)
+        for name in ReadOptions.__struct_fields__
+        if getattr(reading, name) != getattr(usual, name)
+    }
+
+
 def read_sites(path: str | Path, federation: FederationFile) -> list[SiteData]:
     """Read the sites' files, or the one that has them all; paths are relative to the federation file."""
     check_sources(path, federation)
@@ -226,7 +254,7 @@ def read_sites(path: str | Path, federation: FederationFile) -> list[SiteData]:
         drop_unlabelled=federation.drop_unlabelled,
         group=federation.holdout_by or None,
         index=federation.index or None,
-        text=bool(federation.prepare),
+        text=federation.keeps_text,
         reading=reading_of(federation),
     )
 
@@ -243,7 +271,7 @@ def read_entry(path: str | Path, federation: FederationFile, entry: SiteEntry) -
         drop_unlabelled=entry.drop_unlabelled or federation.drop_unlabelled,
         group=entry.group or federation.holdout_by or None,
         index=entry.index or federation.index or None,
-        text=bool(federation.prepare),
+        text=federation.keeps_text,
         reading=reading_of(federation, entry),
     )
 

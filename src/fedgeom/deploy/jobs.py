@@ -21,7 +21,7 @@ NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,80}")
 
 
 class JobFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is kept beside the federation file: the run's number, which outlives Flower's runs."""
+    """What is kept beside the federation file: the run's number, by which sites know it."""
 
     run: str
     sites: list[str]

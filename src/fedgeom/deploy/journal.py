@@ -1,9 +1,7 @@
 """What a site keeps on its own disk: its memory of running conversations, and its own ledger.
 
-A site's memory travels in the Flower context, which ends with the Flower run. The copy here is written
-*before* an answer leaves: it outlives crashes, it lets a run be resumed, and it is why a mask is never
-used twice. What Flower carries passes a port on loopback that asks nobody who he is. So it is sealed with a key
-that follows from the site's identity: others can neither read it nor put one of their own in its place.
+A site's memory is written *before* an answer leaves: it outlives crashes, it lets a run be resumed, and it is why a
+mask is never used twice.
 """
 
 from __future__ import annotations
@@ -15,7 +13,6 @@ from pathlib import Path
 
 import msgspec
 
-from fedgeom.crypto.keys import Identity, fingerprint, seal, unseal
 from fedgeom.errors import ProtocolError, printable
 from fedgeom.federation.messages import Refusal, Waiting
 from fedgeom.storage import append_line, locked, make_private_folder, write_behind, write_file
@@ -31,9 +28,6 @@ FRAME = b"fgm1"
 LONGEST = 256 * 1024
 MOST_KEPT = 4
 """A run's file has so many bytes at most, or so many memories of the last one's size if that is more."""
-
-LARGEST_CARRIED = 4 * 2**20
-"""A memory of more bytes is on the site's disk only: carrying it to and fro would take longer than answering."""
 
 
 class LocalEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,7 +55,7 @@ class LocalEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoredMemory(msgspec.Struct, frozen=True):
-    """A memory with a counter, so that of two copies the newer one is known."""
+    """A memory, and how many there were before it."""
 
     count: int
     memory: bytes
@@ -79,15 +73,10 @@ class Journal:
         make_private_folder(self._folder)
         return locked(self._folder / "lock")
 
-    def newest(self, run: bytes, carried: bytes | None = None, identity: Identity | None = None) -> StoredMemory:
-        """Return the newer of the copy on disk and the sealed one that Flower carried."""
-        copies = [StoredMemory(0, b"")]
-        if carried and identity is not None:
-            copies.append(_decode(_unsealed(carried, run, identity)))
+    def newest(self, run: bytes) -> StoredMemory:
+        """Return what the site remembers of a run; of a new one, nothing."""
         file = self._file(run)
-        if file.is_file():
-            copies.append(_last_kept(file.read_bytes())[0])
-        return max(copies, key=lambda kept: kept.count)
+        return _last_kept(file.read_bytes())[0] if file.is_file() else StoredMemory(0, b"")
 
     def keep(self, run: bytes, kept: StoredMemory) -> None:
         """Write a memory to disk behind the ones before it: one wait for the disk, where a new file takes three.
@@ -191,23 +180,6 @@ def _last_begun(lines: list[tuple[LocalEntry, int]]) -> int | None:
 
 
 DAMAGED = "the site's stored memory of this run is damaged; the run has to start anew"
-
-
-def sealed(kept: StoredMemory, run: bytes, identity: Identity) -> bytes:
-    """Return a memory for Flower to carry, which only this site can open; nothing if it is too large."""
-    data = msgspec.msgpack.encode(kept)
-    return seal(_carrying_key(identity), data, run) if len(data) <= LARGEST_CARRIED else b""
-
-
-def _unsealed(carried: bytes, run: bytes, identity: Identity) -> bytes:
-    try:
-        return unseal(_carrying_key(identity), carried, run)
-    except ProtocolError as error:
-        raise ProtocolError(DAMAGED) from error
-
-
-def _carrying_key(identity: Identity) -> bytes:
-    return fingerprint(b"fedgeom/1 carried memory", identity.secret)
 
 
 def _framed(data: bytes) -> bytes:

@@ -14,8 +14,9 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from types import TracebackType
 from typing import Literal
 
 import msgspec
@@ -37,7 +38,7 @@ from fedgeom.engines.processes import (
     stop,
     wait_for_port,
 )
-from fedgeom.errors import FedgeomError, printable
+from fedgeom.errors import FedgeomError, InputError, printable
 from fedgeom.federation.record import ENDS, read_status, write_status
 from fedgeom.storage import make_private_folder, open_to_append, write_file, write_json, write_text
 
@@ -96,30 +97,73 @@ def running_server(folder: CoordinatorFolder, say: Say) -> Iterator[None]:
     server.server_version(server.find_server())
     make_private_folder(folder.path / REQUESTS)
     write_text(configuration(folder), settings_of(folder).text(), private=True)
-    command = server.command(configuration(folder))
-    with running(command, dict(os.environ), folder.path / "coordinator.log") as process:
-        wait_for_port(folder.address(), process)
-        with NatsLink(folder.endpoint()) as link:
-            service = CoordinatorService(folder, process, link, say)
-            thread = threading.Thread(target=service.run, name="jobs", daemon=True)
-            thread.start()
-            try:
-                yield
-            finally:
-                service.end()
-                thread.join(2 * STOP_SECONDS)
+    with KeptServer(folder, say) as kept, NatsLink(folder.endpoint()) as link:
+        service = CoordinatorService(folder, kept, link, say)
+        thread = threading.Thread(target=service.run, name="jobs", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            service.end()
+            thread.join(2 * STOP_SECONDS)
+
+
+class KeptServer:
+    """Keeps the server running while the context lasts: one that ends is started anew."""
+
+    def __init__(self, folder: CoordinatorFolder, say: Say):
+        self._folder = folder
+        self._say = say
+        self._leaving = ExitStack()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> KeptServer:
+        self._start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._leaving.close()
+
+    def _start(self) -> None:
+        command = server.command(configuration(self._folder))
+        log = self._folder.path / "coordinator.log"
+        self._process = self._leaving.enter_context(running(command, dict(os.environ), log))
+        try:
+            wait_for_port(self._folder.address(), self._process)
+        except InputError:
+            self._leaving.close()
+            raise
+
+    def look(self) -> None:
+        """Start the server anew if it has ended."""
+        code = None if self._process is None else self._process.poll()
+        if self._process is not None and code is None:
+            return
+        self._leaving.close()
+        self._process = None
+        self._start()
+        self._say(f"the server ended (code {code}) and was started anew; see coordinator.log")
+
+    def reload(self) -> None:
+        """Let it read its configuration again."""
+        if self._process is not None:
+            os.kill(self._process.pid, signal.SIGHUP)
 
 
 class CoordinatorService:
     """Does what the running coordinator has to do beside its server."""
 
-    def __init__(self, folder: CoordinatorFolder, process: subprocess.Popen[bytes], link: NatsLink, say: Say):
+    def __init__(self, folder: CoordinatorFolder, kept: KeptServer, link: NatsLink, say: Say):
         self._folder = folder
-        self._server = process
+        self._server = kept
         self._link = link
         self._say = say
         self._ended = threading.Event()
         self._conducted: dict[str, subprocess.Popen[bytes]] = {}
+        self._stopping: set[str] = set()
+        """Jobs whose process was told to end, and has not yet."""
         self._visitors: dict[str, Visitor] = {}
         self._told = settings_of(folder).text()
 
@@ -129,6 +173,7 @@ class CoordinatorService:
         try:
             while not self._ended.wait(LOOK_SECONDS):
                 try:
+                    self._server.look()
                     self._heed_requests()
                     self._reap()
                     if time.monotonic() > looked + VISIT_SECONDS:
@@ -152,10 +197,13 @@ class CoordinatorService:
         for file in sorted((self._folder.path / REQUESTS).glob("*.*")):
             if file.suffix not in (".start", ".stop"):
                 continue
+            if file.suffix == ".start" and file.stem in self._stopping:
+                continue  # it is resumed once the process that was stopped has ended
             file.unlink()
             if file.suffix == ".start":
                 self._start(file.stem)
             elif file.stem in self._conducted:
+                self._stopping.add(file.stem)
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(self._conducted[file.stem].pid, signal.SIGTERM)
 
@@ -176,6 +224,9 @@ class CoordinatorService:
             if process.poll() is None:
                 continue
             del self._conducted[name]
+            self._stopping.discard(name)
+            if is_asked_for(self._folder, name):  # resumed by now: its status is no longer this process's
+                continue
             run_folder = load_job(self._folder, name).run_folder
             if read_status(run_folder).state not in ENDS:
                 why = f"the process that held the conversation ended (code {process.returncode}); see coordinator.log"
@@ -188,7 +239,7 @@ class CoordinatorService:
         if text == self._told:
             return
         write_text(configuration(self._folder), text, private=True)
-        os.kill(self._server.pid, signal.SIGHUP)
+        self._server.reload()
         self._told = text
         self._say(f"{len(wanted.sites)} sites may connect: {', '.join(wanted.sites) or 'none'}")
 

@@ -144,8 +144,7 @@ def answer(folder: SiteFolder, request: bytes) -> bytes:
     from fedgeom.deploy import answers  # slow to import, and the connected process needs none of it
 
     limit_memory(folder.config().policy.max_memory_mb)
-    reply, _ = answers.answer(folder, request, None, carries=False)
-    return reply
+    return answers.answer(folder, request)
 
 
 def files_state(folder: SiteFolder) -> tuple[tuple[int, int, int], ...]:

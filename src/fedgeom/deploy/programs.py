@@ -1,8 +1,4 @@
-"""The programs that Flower starts, wired together: what Flower's side needs to know of sites and coordinators.
-
-Flower's programs know nothing of folders and methods, and those know nothing of Flower. Launchers in Flower's home call
-the functions of this module, each by the name in `fedgeom.engines.flower.programs.REPLACED`.
-"""
+"""What a site's and a coordinator's processes do first: limit their memory, leave no traces, import ahead."""
 
 from __future__ import annotations
 
@@ -11,17 +7,8 @@ import gc
 import importlib
 import os
 import sys
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import msgspec
-
-from fedgeom.deploy.coordinator_folder import FOLDER_VARIABLE, CoordinatorFolder
-from fedgeom.deploy.site_folder import SiteFolder
-from fedgeom.engines.flower import programs
-from fedgeom.engines.flower.engine import FlowerGrid
-from fedgeom.errors import InputError
 
 if sys.platform != "win32":
     import resource
@@ -62,9 +49,6 @@ def leave_no_traces() -> None:
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
-BUNDLE = Path(__file__).with_name("flower_app")
-"""The app that Flower believes it ships; everybody runs the installed copy."""
-
 AHEAD = (
     "fedgeom.deploy.answers",
     "fedgeom.data.readers",
@@ -75,51 +59,6 @@ AHEAD = (
 """What answers import late."""
 
 
-def write_launchers(home: Path) -> Path:
-    """Write the launchers to Flower's home; return their folder, which goes first on the path."""
-    return programs.write_launchers(home / "guards", __name__)
-
-
-def client_app(limit: Callable[[int], None] = lambda megabytes: None) -> Any:
-    """Return the ClientApp, which answers for the site in the folder that the node's own settings name.
-
-    ``limit`` is told how much memory the site's policy allows before anything of a question is read.
-    """
-    from fedgeom.deploy import answers  # slow to import, and Flower starts many programs
-    from fedgeom.engines.flower.apps import make_client_app
-
-    def answer(place: str, request: bytes, carried: bytes | None) -> tuple[bytes, bytes]:
-        folder = SiteFolder(Path(place))
-        limit(folder.config().policy.max_memory_mb)
-        return answers.answer(folder, request, carried)
-
-    return make_client_app(
-        answer=answer,
-        introduce=lambda place, number: answers.introduce(SiteFolder(Path(place)), number),
-    )
-
-
-def server_app() -> Any:
-    """Return the ServerApp; which job to run comes from the run's settings, and must lie in the folder."""
-    # Slow to import, and Flower starts many programs.
-    from fedgeom.engines.flower.apps import make_server_app
-
-    return make_server_app(conduct_job)
-
-
-def conduct_job(name: str, grid: FlowerGrid) -> None:
-    """Conduct a job of the coordinator whose folder the environment names."""
-    # Slow to import, and Flower starts many programs.
-    from fedgeom.deploy.conductor import conduct, reach_by_flower
-    from fedgeom.deploy.jobs import load_job
-
-    where = os.environ.get(FOLDER_VARIABLE)
-    if not where:
-        raise InputError(f"{FOLDER_VARIABLE} is not set; start the coordinator by: fedgeom coordinator start")
-    folder = CoordinatorFolder(Path(where))
-    conduct(folder, load_job(folder, name), reach_by_flower(grid))
-
-
 def import_ahead() -> None:
     """Import what every answer needs, and do once what is done once in a process, before processes are forked.
 
@@ -127,7 +66,7 @@ def import_ahead() -> None:
     they are first used: three quarters of the time of a short answer, in each fork anew, were it not done here. So a
     small run is held over made-up rows.
     """
-    import numpy as np  # slow to import, and Flower starts many programs
+    import numpy as np  # slow to import, and the connected process needs none of it
 
     # Likewise.
     from fedgeom.data.sites import SiteData
@@ -150,39 +89,3 @@ def import_ahead() -> None:
     run(method_class("moments").from_terms({"space": "euclidean"}), sites, policy=Policy(min_cohort=2))
     gc.collect()
     gc.freeze()  # or else the first collection in a fork would make a copy of all that there is
-
-
-def clientapp() -> None:
-    """Run the process that answers for a site, in forks of itself, until its node ends."""
-    leave_no_traces()
-    import_ahead()
-    programs.clientapp(lambda: client_app(limit_memory))
-
-
-def serverapp() -> None:
-    """Run Flower's ServerApp process for a coordinator."""
-    leave_no_traces()
-    programs.serverapp(BUNDLE)
-
-
-def supernode() -> None:
-    """Run a site's SuperNode."""
-    leave_no_traces()
-    programs.supernode()
-
-
-def superlink() -> None:
-    """Run a coordinator's SuperLink."""
-    leave_no_traces()
-    programs.superlink()
-
-
-def superexec() -> None:
-    """Run a coordinator's SuperExec, which starts the processes that conduct."""
-    leave_no_traces()
-    programs.superexec()
-
-
-def refuse() -> None:
-    """Refuse to run a program that no federation needs."""
-    programs.refuse()

@@ -19,14 +19,12 @@ from fedgeom.deploy.budgets import BudgetStore
 from fedgeom.deploy.federation_check import read_numbers
 from fedgeom.deploy.federation_file import FederationFile, build_method, read_federation, site_names
 from fedgeom.deploy.journal import Journal, LocalEntry
-from fedgeom.deploy.nats_site import DIED_HINT, LinkHints, link_command
-from fedgeom.deploy.programs import memory_can_be_limited, write_launchers
+from fedgeom.deploy.nats_site import LinkHints, link_command
+from fedgeom.deploy.programs import memory_can_be_limited
 from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.engines.check import check_own
-from fedgeom.engines.flower import commands
-from fedgeom.engines.flower.node_answers import DIED
 from fedgeom.engines.nats.link import need_nats
-from fedgeom.engines.processes import Say, ending_politely, free_port, running
+from fedgeom.engines.processes import Say, ending_politely, running
 from fedgeom.errors import FedgeomError, InputError, printable
 from fedgeom.federation.messages import VERSION
 from fedgeom.federation.method import METHODS, Method
@@ -34,7 +32,7 @@ from fedgeom.federation.policy import JobTerms
 from fedgeom.federation.privacy import DP, Spent
 from fedgeom.methods.catalogue import method_class
 from fedgeom.protocols.plan import leaves
-from fedgeom.storage import locked, make_private_folder
+from fedgeom.storage import locked
 
 
 def check_site(folder: SiteFolder, say: Say) -> None:
@@ -63,8 +61,7 @@ def check_site(folder: SiteFolder, say: Say) -> None:
     if roster.classical:
         say(f"not post-quantum: {', '.join(roster.classical)} sign with Ed25519 alone, as the roster has them")
     if config.insecure:
-        checks = "" if config.engine == "nats" else ", and Flower does not check who connects"
-        say(f"INSECURE: no TLS{checks}; on this machine only, for trying out")
+        say("INSECURE: no TLS; on this machine only, for trying out")
         return
     certificate = folder.path / config.certificate
     if not certificate.is_file():
@@ -181,57 +178,6 @@ def usual_number(folder: SiteFolder, plan: FederationFile) -> int:
     return max(len(plan.sites) or pinned, config.policy.min_cohort, 2)
 
 
-HINTS = {
-    DIED: DIED_HINT,
-    commands.FOREIGN_CERTIFICATE: "the coordinator's certificate is foreign: {certificate} did not sign it. Ask "
-    "the coordinator for its current ca.pem",
-    commands.UNKNOWN_NODE: "the coordinator does not know this site's node key: it was not admitted, or with "
-    "another key (or the coordinator has only just started: then this passes). Send {name}.pub to the coordinator for: "
-    "fedgeom coordinator admit {name}.pub",
-    commands.NOBODY_LISTENS: "nothing listens at {coordinator}: is the coordinator running?",
-}
-"""What Flower's messages mean for a steward."""
-
-STILL_COUNTED = (
-    "the coordinator still counts an earlier process of this site as connected, which passes within a minute "
-    "(or the site was removed meanwhile: ask the coordinator)"
-)
-"""What the refusal of a node means that was let in before."""
-
-
-class ConnectionHints:
-    """Reads off Flower's log whether a site is connected."""
-
-    def __init__(self, log: Path, start: int, coordinator: str):
-        self._log = log
-        self._at = start
-        self._coordinator = coordinator
-        self._said = ""
-
-    def new(self) -> str:
-        """Return what changed since the last look, or nothing."""
-        if not self._log.exists():
-            return ""
-        with self._log.open("rb") as file:
-            file.seek(self._at)
-            text = file.read().decode(errors="replace")
-            self._at = file.tell()
-        if DIED in text:
-            return DIED_HINT
-        up = text.rfind(commands.ACTIVATED)
-        down = text.rfind(commands.RETRYING)
-        if up < 0 and down < 0:
-            return ""
-        state = (
-            f"connected to {self._coordinator}"
-            if up > down
-            else f"{self._coordinator} does not answer: is the coordinator running? Going on trying"
-        )
-        news = "" if state == self._said else state
-        self._said = state
-        return news
-
-
 def describe(entry: LocalEntry) -> str:
     """Write a line of the site's own ledger for people."""
     clock = time.strftime("%H:%M:%S", time.localtime(entry.time))
@@ -242,76 +188,35 @@ def describe(entry: LocalEntry) -> str:
     return printable(f"{line}: {entry.note}" if entry.note else line)
 
 
-def explain(folder: SiteFolder, log: Path, start: int) -> str:
-    """Say in plain words why a site's connection ended."""
-    config = folder.config()
-    with log.open("rb") as file:
-        before = commands.ACTIVATED.encode() in file.read(start)
-        text = file.read().decode(errors="replace")
-    if commands.UNKNOWN_NODE in text and before:
-        return STILL_COUNTED
-    for sign, meaning in HINTS.items():
-        if sign in text:
-            return meaning.format(name=config.name, certificate=config.certificate, coordinator=config.coordinator)
-    return f"the connection to {config.coordinator} ended; details are in {log}"
-
-
-def run_site(folder: SiteFolder, say: Say, *, port: int | None = None, patience: float = 5.0) -> None:
+def run_site(folder: SiteFolder, say: Say, *, patience: float = 5.0) -> None:
     """Run a site until it is stopped; when the connection breaks it is built again."""
-    if folder.config().engine == "nats":
-        folder.endpoint()
-        need_nats()
-    else:
-        commands.need_flower()
+    folder.endpoint()
+    need_nats()
     check_site(folder, say)
     with locked(folder.path / "site.lock", f"the site in {folder.path} is running already"):
         folder.close_to_others()
-        _run_site(folder, say, port, patience)
+        _run_site(folder, say, patience)
 
 
-def _run_site(folder: SiteFolder, say: Say, port: int | None, patience: float) -> None:
-    config = folder.config()
+def _run_site(folder: SiteFolder, say: Say, patience: float) -> None:
     last = ""
     log = folder.path / "site.log"
-    say(f"connecting to {config.coordinator}, protocol version {VERSION}; stop with Ctrl-C")
+    say(f"connecting to {folder.config().coordinator}, protocol version {VERSION}; stop with Ctrl-C")
     while True:
-        start = log.stat().st_size if log.exists() else 0
-        if config.engine == "nats":
-            with running(link_command(folder), dict(os.environ), log) as process:
-                follow(folder, process, say, LinkHints(folder))
-            reason = f"the process that is connected ended; {log} says why"
-        else:
-            command, environment = _node_command(folder, port)
-            with running(command, environment, log) as process:
-                follow(folder, process, say, ConnectionHints(log, start, config.coordinator))
-            reason = explain(folder, log, start)
+        with running(link_command(folder), dict(os.environ), log) as process:
+            follow(folder, process, say, LinkHints(folder))
+        reason = f"the process that is connected ended; {log} says why"
         if reason != last:
             say(f"{reason}; trying again every {patience:g} s")
         last = reason
         time.sleep(patience)
 
 
-def _node_command(folder: SiteFolder, port: int | None) -> tuple[list[str], dict[str, str]]:
-    """Return the command that runs Flower's node, and its environment."""
-    config = folder.config()
-    home = folder.path / "flower"
-    make_private_folder(home)
-    environment = commands.environment(home, launchers=write_launchers(home))
-    command = commands.supernode(
-        config.coordinator,
-        port=port or free_port(),
-        site=folder.path,
-        certificate=None if config.insecure else folder.path / config.certificate,
-        key=None if config.insecure else folder.node_key,
-    )
-    return command, environment
-
-
 def follow(
     folder: SiteFolder,
     process: subprocess.Popen[bytes],
     say: Say,
-    hints: ConnectionHints | LinkHints | None = None,
+    hints: LinkHints | None = None,
 ) -> None:
     """Tell the steward each question and answer while the site runs."""
     journal = Journal(folder.path)

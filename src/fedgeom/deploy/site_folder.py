@@ -11,7 +11,6 @@ import msgspec
 
 from fedgeom.crypto.keys import Identity, Roster
 from fedgeom.data.cells import ReadOptions
-from fedgeom.deploy import certificates
 from fedgeom.deploy.config import EngineName, check_address, check_loopback, check_name, quote, read_toml
 from fedgeom.engines.nats.link import Endpoint, need_nats, new_seed, public_key
 from fedgeom.errors import InputError
@@ -26,7 +25,7 @@ class SiteConfig(ReadOptions, frozen=True, forbid_unknown_fields=True, kw_only=T
     file: str
     label: str
     coordinator: str
-    engine: EngineName = "flower"
+    engine: EngineName = "nats"
     columns: str | list[str] | None = None
     drop_unlabelled: bool = False
     group: str = ""
@@ -56,9 +55,10 @@ class PublicLines(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     name: str
     identity: Annotated[str, msgspec.Meta(pattern=r"\A([0-9a-f]{64}|[0-9a-f]{3968})\Z")]
     """Of Ed25519 and ML-DSA-65; of sites from before, of Ed25519 alone."""
-    node: Annotated[str, msgspec.Meta(pattern=r"\Aecdsa-sha2-nistp384 [A-Za-z0-9+/=]+\Z")]
     nats: Annotated[str, msgspec.Meta(pattern=r"\A(U[A-Z2-7]{55})?\Z")] = ""
-    """The key by which a NATS server knows the site; nothing where Flower carries the questions."""
+    """The key by which a NATS server knows the site."""
+    node: str = ""
+    """In files of earlier releases; it is not used."""
 
 
 SITE_TOML = """\
@@ -72,7 +72,7 @@ label = {label}  # the column (or key) with the class of each row
 # missing = [-9999, "k.A."]    # cells that mean: not measured
 # rename = {{ Alter = "age" }}   # this and more on how the file is read: docs/federation-file.md
 # group = "patient"            # rows of one patient are tested, or learnt from, together
-coordinator = {coordinator}{insecure}{engine}
+coordinator = {coordinator}{insecure}
 certificate = "ca.pem"         # from the coordinator: its certificate authority
 roster = "roster.json"         # from the coordinator: the identities of all sites. Check them by telephone.
 approve = "ask"                # "ask": answer what you approved (fedgeom site approve); "allow-listed methods":
@@ -122,7 +122,7 @@ def policy_lines(policy: Policy) -> str:
 
 
 PRIVATE_FILES = (
-    "identity.key", "node.key", "nats.key", "site.toml", "ledger.jsonl", "budget.json", "budget.head", "site.log",
+    "identity.key", "nats.key", "site.toml", "ledger.jsonl", "budget.json", "budget.head", "site.log",
     "preview.png", "ca.pem", "roster.json",
 )  # fmt: skip
 """The site's own files, which an earlier release, or the steward's hand, may have left open to others."""
@@ -144,7 +144,6 @@ class SiteFolder:
         file: str = "data.csv",
         label: str = "label",
         insecure: bool = False,
-        engine: EngineName = "flower",
     ) -> SiteFolder:
         """Make the folder with new keys; refuse to overwrite an identity."""
         check_name(name)
@@ -154,8 +153,7 @@ class SiteFolder:
         folder = cls(path.absolute())
         if folder.identity_file.exists():
             raise InputError(f"{path} already holds the identity of a site; choose another folder")
-        if engine == "nats":
-            need_nats()
+        need_nats()
         folder.close_to_others()
         write_file(folder.identity_file, Identity.generate().secret, private=True)
         if not folder.config_file.exists():
@@ -165,29 +163,22 @@ class SiteFolder:
                 label=quote(label),
                 coordinator=quote(coordinator),
                 insecure="\ninsecure = true                # no TLS; on this machine only" if insecure else "",
-                engine=""
-                if engine == "flower"
-                else f"\nengine = {quote(engine):<24} # what carries the questions",
                 policy=policy_lines(StrictPolicy()),
             )
             write_text(folder.config_file, text, private=True)
-        folder.new_node_key(name, engine)
+        folder.new_node_key(name)
         return folder
 
     def close_to_others(self) -> None:
         """Make the folder, or take others' rights from one that was there, and from what is the site's own in it."""
         make_private(self.path, PRIVATE_FILES)
 
-    def new_node_key(self, name: str, engine: EngineName | None = None) -> None:
-        """Make new keys for what carries questions; the identity stays. The public file has to be admitted again."""
+    def new_node_key(self, name: str) -> None:
+        """Make a new key for the connection; the identity stays. The public file has to be admitted again."""
+        seed = new_seed()
+        write_text(self.nats_key, seed + "\n", private=True)
         identity = self.identity().public.hex()
-        node = certificates.make_node_key(self.path)
-        nats = ""
-        if (engine or self.config().engine) == "nats":
-            seed = new_seed()
-            nats = public_key(seed)
-            write_text(self.nats_key, seed + "\n", private=True)
-        lines = PublicLines(name=name, identity=identity, node=node, nats=nats)
+        lines = {"name": name, "identity": identity, "nats": public_key(seed)}
         write_json(self.public_file(name), lines)
 
     def public_file(self, name: str) -> Path:
@@ -203,11 +194,6 @@ class SiteFolder:
     def config_file(self) -> Path:
         """The file that the steward edits."""
         return self.path / "site.toml"
-
-    @property
-    def node_key(self) -> Path:
-        """The key by which Flower knows the site."""
-        return self.path / "node.key"
 
     @property
     def nats_key(self) -> Path:

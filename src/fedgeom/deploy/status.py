@@ -44,11 +44,9 @@ class SiteHealth(msgspec.Struct, frozen=True, kw_only=True):
     """How a site stands."""
 
     name: str
-    engine: str
     coordinator: str
     running: bool
-    connected: bool | None
-    """None where that is not known: Flower keeps it to itself."""
+    connected: bool
     connected_since: str = ""
     waiting: int = 0
     """How many questions are being worked on or wait."""
@@ -79,12 +77,11 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
 class CoordinatorHealth(msgspec.Struct, frozen=True, kw_only=True):
     """How a coordinator stands."""
 
-    engine: str
     address: str
     running: bool
     admitted: list[str]
-    connected: dict[str, Visitor] | None
-    """The sites that are connected, by name; None where that is not known."""
+    connected: dict[str, Visitor]
+    """The sites that are connected, by name."""
     jobs: list[str]
     """The jobs that are being conducted."""
     disk_free: int = 0
@@ -102,9 +99,9 @@ def site_health(folder: SiteFolder) -> SiteHealth:
     config = folder.config()
     running = is_locked(folder.path / "site.lock")
     report = read_link(folder) if running else None
-    connected = (report is not None and report.since > 0) if config.engine == "nats" else None
+    connected = report is not None and report.since > 0
     troubles = [] if running else ["the site does not run: fedgeom site start"]
-    if running and connected is False:
+    if running and not connected:
         why = f": {report.trouble}" if report is not None and report.trouble else ""
         troubles.append(f"not connected to {config.coordinator}{why}")
     entries = Journal(folder.path).entries()
@@ -115,7 +112,6 @@ def site_health(folder: SiteFolder) -> SiteHealth:
     ends = "" if config.insecure else _certificate(folder.path / config.certificate, troubles)
     return SiteHealth(
         name=config.name,
-        engine=config.engine,
         coordinator=config.coordinator,
         running=running,
         connected=connected,
@@ -134,18 +130,17 @@ def coordinator_health(folder: CoordinatorFolder) -> CoordinatorHealth:
     config = folder.config()
     running = is_running(folder)
     troubles = [] if running else ["the coordinator does not run: fedgeom coordinator start"]
-    state = read_state(folder) if running and config.engine == "nats" else None
+    state = read_state(folder) if running else None
     if state is not None and state.trouble:
         troubles.append(f"not connected to its own server: {state.trouble}")
     if state is not None and time.time() - state.time > STALE_SECONDS:
         troubles.append(f"it has written nothing down since {_moment(state.time)}")
     ends = "" if config.insecure else _certificate(folder.path / "server.pem", troubles)
     return CoordinatorHealth(
-        engine=config.engine,
         address=folder.address(),
         running=running,
         admitted=list(folder.roster()),
-        connected=None if state is None else state.sites,
+        connected={} if state is None else state.sites,
         jobs=[job.name for job in list_jobs(folder) if job.conducted],
         disk_free=_disk(folder.path, troubles),
         certificate_ends=ends,

@@ -6,14 +6,12 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
-import numpy as np
 
 from fedgeom.data.sites import SiteData
 from fedgeom.deploy.federation_file import (
@@ -26,6 +24,7 @@ from fedgeom.deploy.federation_file import (
     prepare_of,
 )
 from fedgeom.deploy.method_selection import choose
+from fedgeom.engines.benchmark import check_effort, combinations, drawn, with_rivals
 from fedgeom.errors import FedgeomError, InputError
 from fedgeom.evaluation.benchmark import AS_RUN, JUDGED
 from fedgeom.federation.holdout import Holdout
@@ -36,8 +35,6 @@ from fedgeom.registry import did_you_mean
 
 DEFAULT_SHARE = 0.25
 """The share of rows kept aside where the file does not say."""
-EFFORT = ("n_rounds", "epochs", "steps")
-"""The settings that say how much sites train."""
 Values = Annotated[list[Any], msgspec.Meta(min_length=1)]
 
 
@@ -193,7 +190,8 @@ def _study(
         own = [one.name for one in dataclasses.fields(cls) if one.name not in OWN_KEYS]
         known |= set(own)
         only_known(path, where.format(name), row.parameters, own)
-        tried = _drawn(path, name, _combined(block, row), block.tries)
+        written = row.settings or block.settings or [{}]
+        tried = drawn(f"{path}: [sweep]", name, combinations(block.grid | row.grid, written), block.tries)
         for one in tried:
             only_known(path, f"what row {name!r} of [sweep] tries", one, own)
         try:
@@ -204,7 +202,8 @@ def _study(
             failed[name] = str(error)
     only_known(path, "[parameters]", federation.parameters, sorted(known))
     if block.effort == "equal" and not failed:
-        _check_effort(path, rows)
+        check_effort(f"{path}: [sweep]", rows)
+    rows, settings = with_rivals(rows, settings)
     first = federation.seed
     seeds = list(range(first, first + block.seeds)) if isinstance(block.seeds, int) else list(block.seeds)
     return Study(rows, settings, seeds, block.by, failed)
@@ -251,53 +250,3 @@ def _fits(cls: type[Method], name: str, value: Any) -> bool:
     except InputError:
         return False
     return True
-
-
-def _combined(block: SweepBlock, row: RowBlock) -> list[dict[str, Any]]:
-    """Return every combination of the grid with each of the settings that are written out."""
-    grid = block.grid | row.grid
-    written = row.settings or block.settings or [{}]
-    return [
-        dict(zip(grid, values, strict=True)) | one
-        for one in written
-        for values in itertools.product(*grid.values())
-    ]
-
-
-def _drawn(
-    path: str | Path, name: str, all_settings: list[dict[str, Any]], tries: int | None
-) -> list[dict[str, Any]]:
-    """Return as many settings as are to be tried, in their order; which ones is always the same draw."""
-    if tries is None or tries == len(all_settings):
-        return all_settings
-    if tries > len(all_settings):
-        raise InputError(
-            f"{path}: [sweep] tries = {tries}, but row {name!r} has only {len(all_settings)} settings; give it more "
-            "values, or take fewer tries"
-        )
-    chosen = np.random.default_rng(0).choice(len(all_settings), tries, replace=False)
-    return [all_settings[at] for at in sorted(chosen.tolist())]
-
-
-def _check_effort(path: str | Path, rows: dict[str, list[Method]]) -> None:
-    """Refuse rows that try different numbers of settings or train for different times."""
-    tries = {name: len(methods) for name, methods in rows.items()}
-    if len(set(tries.values())) > 1:
-        said = ", ".join(f"{name} {count}" for name, count in tries.items())
-        raise InputError(
-            f"{path}: rows try different numbers of settings ({said}), which favours those with more; say "
-            f'tries = {min(tries.values())} in [sweep], give all as many, or say effort = "any"'
-        )
-    efforts = {
-        name: {tuple(getattr(one, key) for key in EFFORT) for one in methods}
-        for name, methods in rows.items()
-        if all(hasattr(methods[0], key) for key in EFFORT)
-    }
-    names = list(efforts)
-    for name in names[1:]:
-        if efforts[name] != efforts[names[0]]:
-            mine, others = (sorted(map(str, efforts[one])) for one in (name, names[0]))
-            raise InputError(
-                f"{path}: {name} trains with (rounds, epochs, steps) of {', '.join(mine)} and {names[0]} of "
-                f'{", ".join(others)}; say them once for all, in [parameters], or say effort = "any" in [sweep]'
-            )

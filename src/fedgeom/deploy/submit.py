@@ -10,21 +10,19 @@ from pathlib import Path
 import msgspec
 
 from fedgeom.data.cells import ReadOptions
-from fedgeom.deploy.coordinator import flower_status, is_running, start_flower_run, stop_flower_run
+from fedgeom.deploy.coordinator import is_running
 from fedgeom.deploy.coordinator_folder import CoordinatorFolder
 from fedgeom.deploy.federation_file import FederationFile
 from fedgeom.deploy.jobs import Job, create_job, load_job
 from fedgeom.deploy.nats_coordinator import ask_for, is_asked_for
-from fedgeom.engines.flower.calls import UNKNOWN
 from fedgeom.errors import InputError
 from fedgeom.federation.coordinator import Event
 from fedgeom.federation.record import ENDS, Status, read_status, write_status
-from fedgeom.storage import is_locked, write_file
+from fedgeom.storage import is_locked
 
 POLL_SECONDS = 0.3
-NUMBERS = "flower.json"
-ASK_FLOWER_SECONDS = 20.0
-"""How often Flower is asked how the run stands, when nothing else is heard."""
+SILENT_SECONDS = 20.0
+"""After how long without news it is looked whether anybody conducts the run."""
 
 
 @dataclass
@@ -66,15 +64,15 @@ class Board:
         return [name for name, line in self.lines.items() if line.state == "waiting"]
 
 
-class Follower:
-    """Reads a run's events as they are written; a resumed run writes them anew."""
+class LineReader:
+    """Reads a file line by line as it is written; it may be begun anew."""
 
-    def __init__(self, run_folder: Path):
-        self._file = run_folder / "events.jsonl"
+    def __init__(self, file: Path):
+        self._file = file
         self._at = 0
 
-    def new(self) -> tuple[bool, list[Event]]:
-        """Return whether the events began anew, and the complete ones since the last call."""
+    def new(self) -> tuple[bool, list[bytes]]:
+        """Return whether the file began anew, and the complete lines since the last call."""
         if not self._file.is_file():
             return False, []
         anew = self._file.stat().st_size < self._at
@@ -85,7 +83,19 @@ class Follower:
             data = file.read()
         whole = data[: data.rfind(b"\n") + 1]
         self._at += len(whole)
-        return anew, [msgspec.json.decode(line, type=Event) for line in whole.splitlines()]
+        return anew, whole.splitlines()
+
+
+class Follower:
+    """Reads a run's events as they are written; a resumed run writes them anew."""
+
+    def __init__(self, run_folder: Path):
+        self._lines = LineReader(run_folder / "events.jsonl")
+
+    def new(self) -> tuple[bool, list[Event]]:
+        """Return whether the events began anew, and the complete ones since the last call."""
+        anew, lines = self._lines.new()
+        return anew, [msgspec.json.decode(line, type=Event) for line in lines]
 
 
 def ignored_keys(file: FederationFile) -> list[str]:
@@ -128,33 +138,13 @@ def job_to_resume(folder: CoordinatorFolder, run: str) -> Job:
     return job
 
 
-def start(folder: CoordinatorFolder, job: Job) -> str:
-    """Start a job, or join it if it is still being conducted; return Flower's number for it, if there is one."""
-    if folder.config().engine == "nats":
-        if not is_conducted(job):
-            _begin_anew(job)
-            ask_for(folder, job.name, "start")
-        return ""
-    known = known_numbers(job)
-    if known and is_conducted(job):
-        return known[-1]
-    if known and flower_status(folder, known[-1]).startswith(("running", "pending", "starting")):
-        stop_flower_run(folder, known[-1])  # its process died; nobody conducts it any more
-    _begin_anew(job)
-    number = start_flower_run(folder, job.name)
-    write_file(job.folder / NUMBERS, msgspec.json.encode([*known, number]), private=True)
-    return number
-
-
-def known_numbers(job: Job) -> list[str]:
-    """Return the numbers that Flower has given to a job's runs."""
-    file = job.folder / NUMBERS
-    return msgspec.json.decode(file.read_bytes(), type=list[str]) if file.is_file() else []
-
-
-def _begin_anew(job: Job) -> None:
+def start(folder: CoordinatorFolder, job: Job) -> None:
+    """Start a job, or join it if it is still being conducted."""
+    if is_conducted(job):
+        return
     write_status(job.run_folder, "submitted", "")
     (job.run_folder / "events.jsonl").unlink(missing_ok=True)
+    ask_for(folder, job.name, "start")
 
 
 def is_conducted(job: Job) -> bool:
@@ -165,7 +155,6 @@ def is_conducted(job: Job) -> bool:
 def follow(
     folder: CoordinatorFolder,
     job: Job,
-    number: str,
     watch: Callable[[Event | None], None],
     *,
     clock: Callable[[], float] = time.monotonic,
@@ -187,8 +176,8 @@ def follow(
             return status
         if not is_running(folder):
             return _give_up(job, "the coordinator stopped")
-        if clock() - heard > ASK_FLOWER_SECONDS:
-            why = _why_over(folder, job, number)
+        if clock() - heard > SILENT_SECONDS:
+            why = _why_over(folder, job)
             heard = clock()
             if why:
                 last = read_status(job.run_folder)
@@ -196,14 +185,11 @@ def follow(
         sleep(POLL_SECONDS)
 
 
-def _why_over(folder: CoordinatorFolder, job: Job, number: str) -> str:
+def _why_over(folder: CoordinatorFolder, job: Job) -> str:
     """Say why a run is over that has not said so itself; nothing where it goes on."""
-    if is_conducted(job):
+    if is_conducted(job) or is_asked_for(folder, job.name):
         return ""
-    if folder.config().engine == "nats":  # its process is looked after by the coordinator
-        return "" if is_asked_for(folder, job.name) else "nobody conducts the run any more; see coordinator.log"
-    said = flower_status(folder, number)
-    return f"Flower ended the run ({said})" if said.startswith(("finished", UNKNOWN)) else ""
+    return "nobody conducts the run any more; see coordinator.log"
 
 
 def _give_up(job: Job, why: str) -> Status:
@@ -211,12 +197,9 @@ def _give_up(job: Job, why: str) -> Status:
     return read_status(job.run_folder)
 
 
-def stop(folder: CoordinatorFolder, job: Job, number: str, *, patience: float = 15.0) -> None:
+def stop(folder: CoordinatorFolder, job: Job, *, patience: float = 15.0) -> None:
     """Have a run stopped, and leave a folder that says so."""
-    if folder.config().engine == "nats":
-        ask_for(folder, job.name, "stop")
-    else:
-        stop_flower_run(folder, number)
+    ask_for(folder, job.name, "stop")
     until = time.monotonic() + patience
     while is_conducted(job) and time.monotonic() < until:
         time.sleep(0.2)

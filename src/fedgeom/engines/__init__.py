@@ -1,1 +1,1 @@
-"""Engines carry questions to sites: `embedded` in this process, `flower` across machines."""
+"""Engines carry questions to sites: `embedded` in this process, `nats` across machines, `flower` inside Flower."""

@@ -8,9 +8,13 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
+import itertools
+import multiprocessing
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +23,10 @@ import numpy as np
 
 from fedgeom.data.sites import SiteData
 from fedgeom.engines.run import run
+from fedgeom.engines.workers import check_jobs, use_threads
 from fedgeom.errors import InputError
 from fedgeom.evaluation.benchmark import HEAD, JUDGED, MethodResult, Sweep, best
-from fedgeom.evaluation.evaluation import COLUMNS
+from fedgeom.evaluation.evaluation import COLUMNS, TITLES, evaluate_elsewhere
 from fedgeom.federation.holdout import LEAST, Holdout, part_rows
 from fedgeom.federation.method import Method
 from fedgeom.federation.policy import Policy
@@ -46,6 +51,8 @@ def sweep(
     failed: Mapping[str, str] | None = None,
     folder: str | Path | None = None,
     watch: Callable[[MethodResult], None] | None = None,
+    n_jobs: int = 1,
+    command: str = "",
 ) -> Sweep:
     """Return how each row does with the settings that are chosen for it, seed by seed.
 
@@ -74,31 +81,176 @@ def sweep(
         Where every outcome is kept when it is there: called again, only the rest is run.
     watch: a function
         It is called with each outcome.
+    n_jobs: a whole number of at least 1; 1 if not given
+        How many runs go on side by side, each in a process of its own.
+    command: text; empty if not given
+        What one types to have the same again: it stands below the tables.
     """
+    check_jobs(n_jobs)
     _check(rows, by, failed or {})
     aside = Holdout.read(holdout, "holdout")
     wanted = [int(getattr(one, "min_rows", 0)) for methods in rows.values() for one in methods]
     most = max(wanted, default=0)
     same = replace(aside, keep=most) if most > max(aside.keep, LEAST) else aside  # or some have fewer test rows
-    runs = _Runs(same, policy, _store(folder), watch)
+    runs = _Runs(same, policy, _store(folder))
     whole = hash_tables(sites)
+    places = [(seed, row) for seed in seeds for row in rows]
+    choices = [place for place in places if len(rows[place[1]]) > 1]
+    tries: list[Callable[[], MethodResult]] = []
+    for seed, row in choices:
+        tables = runs.learnt_from(rows[row][0], sites, seed)
+        blank = MethodResult(row=row, seed=seed, stage="choosing", tables=hash_tables(tables))
+        tries += [partial(runs, blank, at, method, tables) for at, method in enumerate(rows[row])]
+    tried: dict[tuple[int, str], list[MethodResult]] = {place: [] for place in choices}
+    for one in _side_by_side(tries, n_jobs, watch):
+        tried[one.seed, one.row].append(one)
+    taken = {place: best(found, by) for place, found in tried.items()}
+    tests = [
+        partial(runs, MethodResult(row=row, seed=seed, chosen=True, tables=whole), at, rows[row][at], sites)
+        for seed, row in places
+        for at in [taken.get((seed, row)) or 0]
+    ]
     entries: list[MethodResult] = []
-    for seed in seeds:
-        for row, methods in rows.items():
-            chosen = None
-            if len(methods) > 1:
-                tables = runs.learnt_from(methods[0], sites, seed)
-                blank = MethodResult(row=row, seed=seed, stage="choosing", tables=hash_tables(tables))
-                tried = [runs(blank, at, method, tables) for at, method in enumerate(methods)]
-                chosen = best(tried, by)
-                entries += [msgspec.structs.replace(one, chosen=one.setting == chosen) for one in tried]
-            at = chosen or 0
-            entries.append(
-                runs(MethodResult(row=row, seed=seed, chosen=True, tables=whole), at, methods[at], sites)
-            )
+    for one in _side_by_side(tests, n_jobs, watch):
+        found = tried.get((one.seed, one.row), [])
+        chosen = taken.get((one.seed, one.row))
+        entries += [msgspec.structs.replace(other, chosen=other.setting == chosen) for other in found]
+        entries.append(one)
     entries += [MethodResult(row=row, seed=seeds[0], failure=why) for row, why in (failed or {}).items()]
     said = {row: list((settings or {}).get(row, [{} for _ in methods])) for row, methods in rows.items()}
-    return Sweep(share=runs.holdout.share, by=by, settings=said, entries=entries)
+    return Sweep(share=runs.holdout.share, by=by, settings=said, entries=entries, command=command)
+
+
+_calls: Sequence[Callable[[], MethodResult]] = ()
+"""What forked processes are to do: they have it without a copy, own classes and tables included."""
+
+
+def _side_by_side(
+    calls: Sequence[Callable[[], MethodResult]], n_jobs: int, watch: Callable[[MethodResult], None] | None
+) -> Iterator[MethodResult]:
+    """Yield what comes of each call, in their order, with so many processes."""
+    global _calls
+    if n_jobs == 1 or len(calls) < 2:
+        for call in calls:
+            one = call()
+            if watch is not None:
+                watch(one)
+            yield one
+        return
+    _calls = calls
+    fork = multiprocessing.get_context("fork")
+    workers = ProcessPoolExecutor(min(n_jobs, len(calls)), fork, initializer=use_threads, initargs=(1,))
+    try:
+        for one in workers.map(_call, range(len(calls))):
+            if watch is not None:
+                watch(one)
+            yield one
+    finally:
+        workers.shutdown(cancel_futures=True)
+        _calls = ()
+
+
+def _call(at: int) -> MethodResult:
+    return _calls[at]()
+
+
+def combinations(
+    grid: Mapping[str, Sequence[Any]], written: Sequence[Mapping[str, Any]] = ({},)
+) -> list[dict[str, Any]]:
+    """Return every combination of a grid's values with each of the settings that are written out."""
+    return [
+        dict(zip(grid, values, strict=True)) | dict(one)
+        for one in written
+        for values in itertools.product(*grid.values())
+    ]
+
+
+def drawn(where: str, name: str, settings: list[dict[str, Any]], tries: int | None) -> list[dict[str, Any]]:
+    """Return as many settings as are to be tried, in their order; which ones is always the same draw."""
+    if tries is None or tries == len(settings):
+        return settings
+    if tries > len(settings):
+        raise InputError(
+            f"{where} tries = {tries}, but row {name!r} has only {len(settings)} settings; give it more values, or "
+            "take fewer tries"
+        )
+    chosen = np.random.default_rng(0).choice(len(settings), tries, replace=False)
+    return [settings[at] for at in sorted(chosen.tolist())]
+
+
+EFFORT = ("n_rounds", "epochs", "steps")
+"""The settings that say how much sites train."""
+
+
+def check_effort(where: str, rows: Mapping[str, Sequence[Method]]) -> None:
+    """Refuse rows that try different numbers of settings or train for different times."""
+    tries = {name: len(methods) for name, methods in rows.items()}
+    if len(set(tries.values())) > 1:
+        said = ", ".join(f"{name} {count}" for name, count in tries.items())
+        raise InputError(
+            f"{where}: rows try different numbers of settings ({said}), which favours those with more; say "
+            f'tries = {min(tries.values())}, give all as many, or say effort = "any"'
+        )
+    efforts = {
+        name: {tuple(getattr(one, key) for key in EFFORT) for one in methods}
+        for name, methods in rows.items()
+        if all(hasattr(methods[0], key) for key in EFFORT)
+    }
+    names = list(efforts)
+    for name in names[1:]:
+        if efforts[name] != efforts[names[0]]:
+            mine, others = (sorted(map(str, efforts[one])) for one in (name, names[0]))
+            raise InputError(
+                f"{where}: {name} trains with (rounds, epochs, steps) of {', '.join(mine)} and {names[0]} of "
+                f'{", ".join(others)}; say them once for all, or say effort = "any"'
+            )
+
+
+SAME_NETWORK = ("local", "pooled")
+"""What is trained beside networks; tables call it as they call the same with logistic regression."""
+
+
+def with_rivals(
+    rows: Mapping[str, Sequence[Method]], settings: Mapping[str, Sequence[dict[str, Any]]]
+) -> tuple[dict[str, list[Method]], dict[str, list[dict[str, Any]]]]:
+    """Return the rows with two more for each network: trained at each site alone, and on all rows in one place.
+
+    They try what the first row with that network tries, as far as these settings are theirs. Logistic regression has
+    such rivals in every test.
+    """
+    made = {row: list(methods) for row, methods in rows.items()}
+    said = {row: [dict(one) for one in settings.get(row, [{} for _ in rows[row]])] for row in rows}
+    seen: dict[str, str] = {}
+    for row, methods in rows.items():
+        first: Any = methods[0] if methods else None
+        title = _network_of(first)
+        key = repr([getattr(first, name, None) for name in ("network", "shape", "learner")])
+        if not title or key in seen or getattr(first, "sends", None) == ():
+            continue
+        seen[key] = title if title not in seen.values() else f"{title} of {row}"
+        for kind in SAME_NETWORK:
+            found = [_rival(one, kind) for one in methods]
+            fresh = [at for at, one in enumerate(found) if one.terms() not in [o.terms() for o in found[:at]]]
+            title_of_row = f"{TITLES[kind]}, {seen[key]}"
+            made[title_of_row] = [found[at] for at in fresh]
+            own = {one.name for one in fields(found[0])}
+            said[title_of_row] = [{k: v for k, v in said[row][at].items() if k in own} for at in fresh]
+    return made, said
+
+
+def _network_of(method: Any) -> str:
+    """Return what a method's network or module is called; "" where it has none."""
+    learner = getattr(method, "learner", "logistic")
+    network = getattr(method, "network", None)
+    if network is not None:
+        return str(getattr(network, "name", network))
+    return "" if learner == "logistic" or not hasattr(method, "learner_options") else str(learner)
+
+
+def _rival(method: Any, kind: str) -> Method:
+    from fedgeom.methods.iterative.algorithms.averaging import LocalOnly, PooledRows, alone  # slow to import
+
+    return alone(method, LocalOnly if kind == "local" else PooledRows)
 
 
 def write_sweep(folder: str | Path, name: str, swept: Sweep) -> list[Path]:
@@ -132,7 +284,6 @@ class _Runs:
     holdout: Holdout
     policy: Policy | None
     store: Path | None
-    watch: Callable[[MethodResult], None] | None
 
     def __call__(
         self, blank: MethodResult, setting: int, method: Method, sites: Sequence[SiteData]
@@ -150,8 +301,6 @@ class _Runs:
         found = _known(file, wanted) or _outcome(wanted, tested, sites, self.policy)
         if file is not None:
             write_json(file, found, private=True)
-        if self.watch is not None:
-            self.watch(found)
         return found
 
     def learnt_from(self, method: Method, sites: Sequence[SiteData], seed: int) -> list[SiteData]:
@@ -165,6 +314,8 @@ def _outcome(
     entry: MethodResult, method: Method, sites: Sequence[SiteData], policy: Policy | None
 ) -> MethodResult:
     began = time.perf_counter()
+    if getattr(method, "in_one_place", False):
+        return _in_one_place(entry, method, sites, policy)
     try:
         finished = run(method, [method.normalise_labels(site) for site in sites], entry.seed, policy=policy)
     except Exception as error:  # one method's fault must not cost the others' figures
@@ -178,6 +329,21 @@ def _outcome(
         seconds=time.perf_counter() - began,
         sent=round(ledger.sent() / max(len(ledger.sites), 1)),
     )
+
+
+def _in_one_place(
+    entry: MethodResult, method: Any, sites: Sequence[SiteData], policy: Policy | None
+) -> MethodResult:
+    """Train on the rows of all sites together, and test on the rows that they keep aside; nothing leaves anybody."""
+    began = time.perf_counter()
+    try:
+        found = [method.normalise_labels(site) for site in sites]
+        parts = [part_rows(site, method, entry.seed, policy or Policy()) for site in found]
+        model = method.fit_pooled([train for train, _ in parts], entry.seed)
+        evaluation = evaluate_elsewhere(model, parts, entry.seed)
+    except Exception as error:  # one row's fault must not cost the others' figures
+        return msgspec.structs.replace(entry, failure=_said(error), seconds=time.perf_counter() - began)
+    return msgspec.structs.replace(entry, evaluation=evaluation, seconds=time.perf_counter() - began)
 
 
 def _said(error: Exception) -> str:

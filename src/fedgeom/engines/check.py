@@ -11,7 +11,7 @@ from fedgeom.data.doubts import doubts, log_counts_doubts
 from fedgeom.data.kinds import Kind, kinds_of
 from fedgeom.data.labels import LabelType, in_words, is_one_type, joint_type, label_type
 from fedgeom.data.rows import dense_bytes, free_memory
-from fedgeom.data.sites import SiteData
+from fedgeom.data.sites import SiteData, as_sites
 from fedgeom.data.tables import listed
 from fedgeom.data.validation import (
     Collector,
@@ -161,7 +161,7 @@ def check(
         Faults are collected, not raised: ``report.errors`` would make a run fail or lose a site, ``report.warnings``
         are likely mistakes, ``report.ready`` says whether there are no errors. Each finding says what to do.
     """
-    return check_aligned(as_method(method), sites, policy, seed=seed).report
+    return check_aligned(as_method(method), as_sites(sites), policy, seed=seed).report
 
 
 @dataclass(frozen=True)

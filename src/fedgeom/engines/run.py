@@ -20,25 +20,26 @@ import numpy as np
 from fedgeom.crypto.keys import Identity
 from fedgeom.data.kinds import Kind
 from fedgeom.data.rows import shared_gap_check
-from fedgeom.data.sites import SiteData
+from fedgeom.data.sites import SiteData, as_sites
 from fedgeom.data.validation import Report
 from fedgeom.engines.check import NAMES, CheckedSites, check_aligned
 from fedgeom.engines.embedded import EmbeddedEngine, Interfere
 from fedgeom.engines.network import NetworkEngine, SimulatedNetwork
-from fedgeom.engines.workers import check_jobs
+from fedgeom.engines.workers import check_jobs, one_thread
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.evaluation.evaluation import evaluate_run
 from fedgeom.federation.coordinator import Coordinator, Event
 from fedgeom.federation.holdout import Holdout, part_rows
 from fedgeom.federation.method import Method
 from fedgeom.federation.model import Model
-from fedgeom.federation.policy import Policy
+from fedgeom.federation.policy import Policy, StrictPolicy
 from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.record import RunRecord, read_status
 from fedgeom.federation.results import Run, RunWarning, warning_of
 from fedgeom.federation.runner import where_raised
 from fedgeom.federation.session import Session
 from fedgeom.methods.catalogue import as_method
+from fedgeom.methods.describe.method import Describe
 from fedgeom.methods.ridge.core import starts
 from fedgeom.methods.ridge.method import Ridge
 from fedgeom.methods.ridge.settings import RidgeSettings
@@ -238,7 +239,6 @@ logger = logging.getLogger(__name__)
 ENGINES = Registry("engine", "fedgeom.engines")
 """The engines that can simulate sites; other packages offer classes with the interface of `EmbeddedEngine`."""
 ENGINES.add("embedded", EmbeddedEngine)
-ENGINES.offer("flower-loopback", "fedgeom.engines.flower.loopback:FlowerLoopbackEngine", needs="flwr")
 
 
 def run(
@@ -273,7 +273,7 @@ def run(
     seed: a whole number; 0 if not given
         Draws everything that learning leaves to chance.
     engine: text; "embedded" if not given
-        What carries the questions; "flower-loopback" encodes them as a deployment does.
+        What carries the questions: "embedded", or an engine that another package offers.
     holdout: a share, a `Holdout` or None; None if not given
         The share of its rows that each site keeps aside, class by class. The model is tested there:
         ``run.evaluation`` has the figures, beside simple baselines.
@@ -308,13 +308,14 @@ def run(
         The model, the ledger of all messages, metrics, and what each site keeps to itself.
     """
     method = as_method(method)
-    seed = operator.index(seed)
+    sites = as_sites(sites, *(() if _is_whole(seed) else (seed,)))
+    seed = whole_seed(seed)
     if holdout is not None:
         method = replace(method, holdout=Holdout.read(holdout, "holdout"))
     if record is None and (resumable or resume or writers):
         raise InputError("resumable and resume need record, the run's folder, and so do writers")
     made = _engine_class(engine, n_jobs, network)
-    with shared_gap_check():
+    with shared_gap_check(), one_thread():
         found = check_aligned(method, sites, policy, seed=seed) if checked is None else checked
         found.report.raise_errors(
             but=("policy",)
@@ -359,6 +360,63 @@ def run(
             if store is not None:
                 store.release()
         return _finish(session, carried, data, store, policy or Policy(), odd, model, conversation)
+
+
+def describe(
+    sites: Sequence[SiteData],
+    *,
+    by_class: bool = True,
+    quantiles: Sequence[float] = (0.25, 0.5, 0.75),
+    categories: Sequence[str] | None = None,
+    per_site: bool = False,
+    policy: Policy | None = None,
+    record: str | Path | None = None,
+) -> Any:
+    """Return a frame that describes all sites' rows together, by secure sums alone: the federated "table one".
+
+    A line for each column, or word of a column of text, and class: rows, gaps, mean, deviation, quantiles, share.
+    Tables are taken as they are, with gaps and text. ``frame.attrs`` has the rows of each class, and the floors.
+
+    Parameters
+    ----------
+    sites: a list of `SiteData`
+        The sites, with different names. Columns of text stay with ``SiteData.from_frame(…, text=True)``.
+    by_class: true or false; true if not given
+        Describe each class by itself, too.
+    quantiles: a list of numbers from 0 to 1; quartiles if not given
+        Which quantiles are told.
+    categories: a list of texts or None; None if not given
+        Columns of numbers that are categories, such as codes.
+    per_site: true or false; false if not given
+        Have each site tell its gaps, column by column; strict policies refuse that.
+    policy: a `Policy` or None; None if not given
+        The rules of every site. None: those that ``fedgeom site init`` writes, under which no number rests on fewer
+        than 10 rows or 3 sites. ``Policy()`` has no floors.
+    record: a path or None; None if not given
+        The folder to write the run to.
+    """
+    settings: dict[str, Any] = {"by_class": by_class, "quantiles": tuple(quantiles), "per_site": per_site}
+    method = Describe(categories=None if categories is None else tuple(categories), **settings)
+    rules = StrictPolicy() if policy is None else policy
+    method.check_categories(sites)
+    with shared_gap_check():
+        checked = check_aligned(method, sites, rules)
+    checked.report.raise_errors()
+    return run(method, sites, policy=rules, record=record, checked=checked).model.frame()
+
+
+def _is_whole(seed: Any) -> bool:
+    return hasattr(seed, "__index__") and not isinstance(seed, bool)
+
+
+def whole_seed(seed: Any) -> int:
+    """Return a seed as a whole number, or refuse what is none."""
+    if _is_whole(seed):
+        return operator.index(seed)
+    raise InputError(
+        f"seed={seed!r} given; wanted a whole number, such as 0: the same seed gives the same model. For other draws "
+        "give other numbers"
+    )
 
 
 def _failure(carrier: EmbeddedEngine) -> Exception | None:
@@ -439,6 +497,7 @@ def _finish(
         test=[aside for _, aside in parts],
         evaluation=tested,
         again=partial(_update, session.method),
+        rounds=conversation.history,
         timing=getattr(carrier, "timing", None),
     )
 

@@ -13,6 +13,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from multiprocessing.connection import Connection, wait
 
 import msgspec
@@ -175,7 +176,7 @@ def _work(
         other
     ) in others:  # forked with this process; while they are open here, nobody notices that the parent is gone
         other.close()
-    _use_threads(threads)
+    use_threads(threads)
     try:
         while True:
             task = msgspec.msgpack.decode(pipe.recv_bytes(), type=WorkerTask)
@@ -202,7 +203,33 @@ def _done(site: str, request: bytes, answer: Answer) -> WorkerAnswer:
     return WorkerAnswer(site, memoryview(found))
 
 
-def _use_threads(count: int) -> None:
+TOLD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+"""Environment variables that say how many threads numerical libraries use: then they do."""
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Have numerical libraries use one thread, unless the environment says how many: on small arrays they fight."""
+    if any(os.environ.get(name) for name in TOLD):
+        yield
+        return
+    from threadpoolctl import threadpool_limits  # it looks for libraries: 20 ms
+
+    torch = sys.modules.get("torch")
+    before = torch.get_num_threads() if torch is not None else os.cpu_count() or 1
+    os.environ[TOLD[0]] = "1"  # for libraries that are loaded on the way
+    try:
+        with threadpool_limits(1):
+            if torch is not None:
+                torch.set_num_threads(1)
+            yield
+    finally:
+        os.environ.pop(TOLD[0], None)
+        if "torch" in sys.modules:
+            sys.modules["torch"].set_num_threads(before)
+
+
+def use_threads(count: int) -> None:
     """Share the processors among the workers; a thread pool from before the fork does not work after it."""
     from threadpoolctl import threadpool_limits  # it looks for libraries: 20 ms, and only in workers
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 
-from fedgeom.evaluation.evaluation import COLUMNS, Evaluation
+from fedgeom.evaluation.evaluation import COLUMNS, TITLES, Evaluation
 from fedgeom.evaluation.metrics import Figure
 from fedgeom.federation.ledger import as_frame
 
@@ -97,6 +97,8 @@ class Sweep(msgspec.Struct, frozen=True, kw_only=True):
     settings: dict[str, list[dict[str, Any]]] = {}
     """For each row the settings that were tried."""
     entries: list[MethodResult]
+    command: str = ""
+    """What one types to have the same again."""
 
     @property
     def tried(self) -> list[MethodResult]:
@@ -304,6 +306,25 @@ def _uneven(swept: Sweep) -> str:
     return f" Not on all of these rows: {_listed(fewer)}." if fewer else ""
 
 
+def uneven_effort(swept: Sweep) -> str:
+    """Say which rows that train in rounds train for longer than others, or tried more settings; "" where none does."""
+    found: dict[str, tuple[int, ...]] = {}
+    for one in swept.tested:
+        if "n_rounds" in one.terms and "epochs" in one.terms:
+            epochs = one.terms["epochs"] if one.terms.get("steps") is None else one.terms["steps"]
+            found.setdefault(one.row, (one.terms["n_rounds"], epochs, len(swept.settings.get(one.row, [{}]))))
+    if len(set(found.values())) < 2:
+        return ""
+    by_effort: dict[tuple[int, ...], list[str]] = {}
+    for row, effort in found.items():
+        by_effort.setdefault(effort, []).append(row)
+    said = "; ".join(
+        f"{_listed(rows)}: {rounds} rounds of {epochs}, {tries} setting{'' if tries == 1 else 's'}"
+        for (rounds, epochs, tries), rows in by_effort.items()
+    )
+    return f"Not the same effort for all: {said}"
+
+
 def _against(swept: Sweep, taken: Row) -> str:
     """Say where a rival without a federation does as well: the gravest alone."""
     rivals = {row.name: row.figures for row in rival_rows(swept)}
@@ -314,7 +335,9 @@ def _against(swept: Sweep, taken: Row) -> str:
             f" It is no better than always naming the majority class, which is right as often ({floor.value:.3f}): do "
             "not use it as it is. More rows or sites, or other columns, may help."
         )
-    alone = rivals.get("local", {}).get(JUDGED)
+    without = [row.figures for row in method_rows(swept) if row.alone and row.name.startswith(TITLES["local"])]
+    local = [one[JUDGED] for one in (rivals.get("local", {}), *without) if JUDGED in one]
+    alone = max(local, key=lambda one: one.value, default=None)
     if alone is not None and own[JUDGED].low <= alone.value:
         better = "better" if alone.value > own[JUDGED].value else "nearly as good"
         return (

@@ -10,8 +10,9 @@ from typing import Any
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
-from fedgeom.data.sites import SiteData
+from fedgeom.data.sites import SiteData, merged
 from fedgeom.errors import InputError
 from fedgeom.evaluation import metrics
 from fedgeom.evaluation.metrics import Figure, row_worth
@@ -483,17 +484,39 @@ def pooled_tally(
         return None
     names = np.unique(y).tolist() if own_words else classes
     whole = train_baseline(np.vstack([one.X for one in train]), y)
-    X = np.vstack([one.X for one in aside])
-    true = np.concatenate([one.y for one in aside])
-    numbers = numbered(names)
-    size = len(names)
-    chances = whole.predict_proba(X)
-    said = whole.predict(X)
-    by_class = np.zeros((len(X), size + 1))
-    np.add.at(by_class.T, class_numbers(np.array(whole.names, np.str_), numbers, size), chances.T)
-    true_class = class_numbers(true, numbers, size)
+    return tally_of(whole, np.vstack([one.X for one in aside]), np.concatenate([one.y for one in aside]), names)
+
+
+def tally_of(model: Any, X: Any, y: npt.NDArray[Any], classes: Sequence[str]) -> Tally:
+    """Count what a model with names of its own for classes (``names``) says of rows with these labels."""
+    numbers = numbered(classes)
+    size = len(classes)
+    chances = model.predict_proba(X)
+    said = np.asarray(model.predict(X)).astype(str)
+    by_class = np.zeros((len(said), size + 1))
+    np.add.at(by_class.T, class_numbers(np.array(model.names, np.str_), numbers, size), chances.T)
+    words = np.asarray(y).astype(str)
+    true_class = class_numbers(words, numbers, size)
     said_class = class_numbers(said, numbers, size)
-    return tally(said, true, said_class, true_class, size, by_class[:, :2] if size == 2 else None)
+    return tally(said, words, said_class, true_class, size, by_class[:, :2] if size == 2 else None)
+
+
+def evaluate_elsewhere(model: Any, parts: Sequence[Parts], seed: int = 0) -> Evaluation:
+    """Return the figures of a model that was trained without any protocol, on the rows kept aside at the sites.
+
+    ``parts`` are the rows that were learnt from and those kept aside, with labels as they are.
+    """
+    aside = [part.take(part.has_label) for _, part in parts]
+    tested = merged(aside)
+    classes = [str(name) for name in model.names]
+    if model.preparation is not None:
+        tested = model.preparation.transform(tested)
+    found = tally_of(model.bare(), tested.table, tested.y, classes)
+    learnt = np.concatenate([part.y[part.has_label].astype(str) for part, _ in parts])
+    trained = np.bincount(class_numbers(learnt, numbered(classes), len(classes)), minlength=len(classes) + 1)
+    blank = Tally.blank(len(classes))
+    models = {"own": found, "joint": blank, "local": blank}
+    return evaluate(Counts(sum(map(bool, map(len, aside))), trained, models), classes, seed=seed)
 
 
 def _labelled(method: Method, part: SiteData) -> SiteData:

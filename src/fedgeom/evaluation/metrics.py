@@ -135,12 +135,14 @@ def score(found: Tally, seed: int = 0, worth: float | None = None) -> dict[str, 
     figures |= _drawn("macro_f1", macro_f1, found.confusion, cells)
     if found.scores is not None and found.scores.sum(axis=1).all():
         rows = found.scores.sum(axis=1)
+        some = np.asarray(found.scores.any(axis=0))  # what is drawn anew falls into bins that have rows
+        some[-1] = True  # the last bin gets what is left over: with it, the same is drawn as from all bins
+        bins = found.scores[:, some]
         drawn = [max(round(worth * n), 1) if worth < 1 else n for n in rows.tolist()]
         again = [
-            rng.multinomial(fewer, one / n, size=draws)
-            for fewer, n, one in zip(drawn, rows, found.scores, strict=True)
+            rng.multinomial(fewer, one / n, size=draws) for fewer, n, one in zip(drawn, rows, bins, strict=True)
         ]
-        figures |= _drawn("auc", auc, found.scores, np.stack(again, axis=1))
+        figures |= _drawn("auc", auc, bins, np.stack(again, axis=1))
     return figures
 
 

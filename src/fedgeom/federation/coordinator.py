@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
@@ -124,6 +125,9 @@ class Coordinator:
         """What the sites counted on rows kept aside, summed; None where nothing was tested."""
         self.keepers: list[Callable[[str, bytes], None]] = []
         self.reporters: list[Callable[[Mapping[str, float]], None]] = []
+        self.history: list[tuple[int, str | None, str, float]] = []
+        """What is known of each round: round, site (None: all together), metric, value."""
+        self._entered = 0
         self._step = 0
         self._kind = ""
 
@@ -174,6 +178,22 @@ class Coordinator:
             shown = {key: value for key, value in figures.items() if key.endswith("_accuracy")}
             detail = ", ".join(f"{key.removesuffix('_accuracy')} {value:.1%}" for key, value in shown.items())
             self._tell(self._kind, "", "figures", detail)
+
+    def begin_rounds(self) -> None:
+        """Count what leaves sites from here on as that of rounds."""
+        self._entered = len(self.ledger)
+
+    def end_round(self, number: int, sites: int, figures: Mapping[str, float]) -> None:
+        """Write down what is known of a round, counted from 1: its figures, who trained, and what left each site."""
+        self.report(figures)
+        known = {name: value for name, value in figures.items() if name != "round"}
+        sent = Counter[str]()
+        for entry in self.ledger.entries[self._entered :]:
+            sent[entry.site] += entry.bytes
+        self._entered = len(self.ledger)
+        self.history += [(number, None, name, float(value)) for name, value in known.items()]
+        self.history.append((number, None, "sites", float(sites)))
+        self.history += [(number, site, "bytes sent", float(count)) for site, count in sorted(sent.items())]
 
     def ask(
         self,

@@ -270,9 +270,11 @@ def pieces(message: Message) -> list[Buffer]:
 
 
 def _has_large(value: Any) -> bool:
-    """Return whether a struct is a large array, or has one in a field, or in a field of a field."""
+    """Return whether a value is a large array, or has one in a field, under a name, or in a field of a field."""
     if isinstance(value, Array):
         return len(value.data) >= LARGE
+    if isinstance(value, dict):
+        return len(value) < 2**16 and any(_has_large(one) for one in value.values() if isinstance(one, Array))
     if not isinstance(value, msgspec.Struct):
         return False
     written = value.__struct_config__
@@ -281,27 +283,33 @@ def _has_large(value: Any) -> bool:
     return any(_has_large(getattr(value, name)) for name in value.__struct_fields__)
 
 
-def _parts(struct: msgspec.Struct, given: Mapping[str, list[Buffer]]) -> list[Buffer]:
-    """Return the pieces of a struct's encoding: its large arrays as they stand, and what is around them.
+def _parts(value: Any, given: Mapping[str, list[Buffer]]) -> list[Buffer]:
+    """Return the pieces of the encoding of a struct or dictionary: large arrays as they stand, and what is around them.
 
     ``given`` are fields that are encoded already.
     """
-    names = struct.__struct_encode_fields__
+    if isinstance(value, dict):
+        items = list(value.items())
+    else:
+        items = [(name, getattr(value, name)) for name in value.__struct_encode_fields__]
     encoded = msgspec.msgpack.encode
-    parts: list[Buffer] = [bytes([0x80 | len(names)])]  # a map of up to 15 fields, as messages are
-    assert len(names) < 16, "a message with so many fields does not travel in parts"
-    for name in names:
-        value = getattr(struct, name)
+    parts: list[Buffer] = [_map_header(len(items))]
+    for name, one in items:
         parts.append(encoded(name))
         if name in given:
             parts += given[name]
-        elif isinstance(value, Array):
-            parts += _parts(value, {"data": [_bin_header(len(value.data)), value.data]})
-        elif _has_large(value):
-            parts += _parts(value, {})
+        elif isinstance(one, Array):
+            parts += _parts(one, {"data": [_bin_header(len(one.data)), one.data]})
+        elif _has_large(one):
+            parts += _parts(one, {})
         else:
-            parts.append(encoded(value))
+            parts.append(encoded(one))
     return parts
+
+
+def _map_header(size: int) -> bytes:
+    """Return what stands before a map of so many entries in msgpack."""
+    return bytes([0x80 | size]) if size < 16 else b"\xde" + size.to_bytes(2, "big")
 
 
 def _bin_header(size: int) -> bytes:

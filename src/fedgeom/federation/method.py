@@ -81,6 +81,8 @@ class Method(Settings):
     matches_names: ClassVar[bool] = False
     """Whether the method can find out which of the sites' own names mean the same; its setting ``names`` says so."""
 
+    predicts: ClassVar[bool] = True
+    """Whether what a run yields predicts; a description does not."""
     doubts: ClassVar[bool] = False
     """Whether sites say in the end, masked, at how many of them the joint model does much worse than their own rows
     allow: for methods whose model follows from few sums, which one site that lies can bend."""

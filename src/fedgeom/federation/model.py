@@ -9,7 +9,7 @@ from dataclasses import fields
 from functools import wraps
 from html import escape
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import msgspec
 import numpy as np
@@ -138,6 +138,9 @@ class Model(RowNovelty, ABC):
             return cls(**arrays, **{name: tuple(v) if isinstance(v, list) else v for name, v in facts.items()})
         except TypeError as error:
             raise InputError(f"the file holds no {cls.__name__}: {error}") from error
+
+    predicts: ClassVar[bool] = True
+    """Whether it says anything of rows; a description does not."""
 
     def for_site(self, local: Mapping[str, Any]) -> Model:
         """Return the model as one site uses it, from what the site learnt (``run.local[site]``).
@@ -483,6 +486,8 @@ def _from_pickle(kind: type[Model], data: bytes) -> Model:
 def _by_name(takes_rows: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(takes_rows)
     def ordered(self: Model, X: Any, *more: Any, **options: Any) -> Any:
+        if not self.predicts:
+            return takes_rows(self, X, *more, **options)
         if self.preparation is not None:  # the bare model takes what its own methods pass on
             found = takes_rows(self.bare(), self.preparation.rows(X), *more, **options)
         else:

@@ -29,6 +29,7 @@ UNTESTED = (
     "fedgeom.run(…, holdout=0.25), each site keeps a quarter of its rows to test the model on."
 )
 """The verdict on a model that was not tested."""
+DESCRIBED = "This describes the sites' rows; there is no model to test."
 ASIDE_ONLY = "Nobody knows how well the model does: rows were kept aside but not tested on; the warnings say why."
 """The verdict where the test itself did not take place."""
 
@@ -191,6 +192,8 @@ class Run:
     """How well the model does on rows that the sites kept aside (`holdout`), beside simple rivals; None without any."""
     again: Callable[..., Run] | None = None
     """What updates the run (`update`)."""
+    rounds: list[tuple[int, str | None, str, float]] = field(default_factory=list)
+    """What is known of each round (`history`)."""
     timing: Any = None
     """How long the run would have taken on the network that was given (`Network`); None without one."""
 
@@ -211,6 +214,8 @@ class Run:
         """Whether the model is worth using, in a sentence or two; without rows kept aside, that nobody knows."""
         if self.evaluation is not None:
             return str(self.evaluation.verdict)
+        if not getattr(self.model, "predicts", True):
+            return DESCRIBED
         return ASIDE_ONLY if any(map(len, self.test)) else UNTESTED
 
     def update(self, added: Sequence[SiteData] = (), removed: Sequence[SiteData] = (), **options: Any) -> Run:
@@ -242,6 +247,23 @@ class Run:
             rows += [(None, site, key, one) for key, one in numbers.items()]
         return as_frame(["round", "site", "metric", "value"], rows)
 
+    @property
+    def history(self) -> Any:
+        """What is known of each round, as a pandas frame (round, site, metric, value), or as records without pandas.
+
+        It is what the coordinator may see: figures over all sites together (site None), from the secure sums of a run
+        with ``validation_fraction``, how many sites trained, and how many bytes left each site. Joint figures are of
+        the model that the round began with, on rows that no round trains on. Rounds are counted from 1.
+        """
+        return as_frame(["round", "site", "metric", "value"], self.rounds)
+
+    def plot(self, path: str | Path | None = None) -> Any:
+        """Draw the figures of all rounds, and return matplotlib's figure; with a path it is also written there."""
+        figure = plot_rounds(self.rounds)
+        if path is not None:
+            figure.savefig(path, bbox_inches="tight")
+        return figure
+
     def summary(self) -> str:
         """Return a line for people: the model, the sites, the bytes, and who was lost."""
         rows = sum(len(site) for site in self.sites)
@@ -270,3 +292,33 @@ class Run:
             shown["warnings"] = "; ".join(map(str, self.warnings[:12])) + (" …" if len(self.warnings) > 12 else "")
         rows = "".join(f"<tr><th>{key}</th><td>{escape(str(value))}</td></tr>" for key, value in shown.items())
         return f"<b>Run</b><table>{rows}</table>"
+
+
+NOTHING_TO_PLOT = (
+    "nothing is known of single rounds but who sent how much: give the algorithm validation_fraction=0.1, and each "
+    "site sets a tenth of its rows aside to watch the joint model; the figures come by the rounds' secure sums"
+)
+
+
+def plot_rounds(rounds: Sequence[tuple[int, str | None, str, float]]) -> Any:
+    """Draw accuracy and loss of the joint model, and of sites' own models, round by round."""
+    lines: dict[str, list[tuple[int, float]]] = {}
+    for number, site, metric, value in rounds:
+        if site is None:
+            lines.setdefault(metric, []).append((number, value))
+    if "joint_accuracy" not in lines:
+        raise InputError(NOTHING_TO_PLOT)
+    from matplotlib.figure import Figure  # slow to import
+
+    figure = Figure(figsize=(9, 3.2), dpi=120, layout="constrained")
+    for axes, what in zip(figure.subplots(1, 2), ("accuracy", "loss"), strict=True):
+        for who, said, style in (("joint", "joint model", "-"), ("personal", "after training at a site", "--")):
+            at = lines.get(f"{who}_{what}", [])
+            axes.plot([one for one, _ in at], [value for _, value in at], style, marker=".", label=said)
+        axes.set_xlabel("round")
+        axes.set_title(f"{what} on rows set aside, all sites together", fontsize=10)
+        axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.grid(alpha=0.25)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.legend(frameon=False, fontsize=9)
+    return figure

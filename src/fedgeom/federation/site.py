@@ -19,7 +19,7 @@ import numpy as np
 
 from fedgeom.arrays import Floats
 from fedgeom.crypto.keys import Identity, Roster
-from fedgeom.data.labels import as_given, label_type
+from fedgeom.data.labels import LabelType, as_given, label_type, type_of_words
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import ProtocolError
 from fedgeom.federation.messages import Message, Question
@@ -249,10 +249,19 @@ class Site(ABC, Generic[Mem]):
         return reply
 
 
+def own_label_type(site: Site[Any]) -> LabelType:
+    """Return the type of a site's labels; where it has none, what the agreed words look like."""
+    if site.data.has_label.any():
+        return label_type(site.data.y)
+    names = getattr(site.memory, "names", None)
+    terms = getattr(getattr(site.memory, "joining", None), "terms", {})
+    return type_of_words(getattr(names, "agreed", ()) or terms.get("classes") or ())
+
+
 def own_outcome(site: Site[Any]) -> dict[str, Any]:
     """Return what a site has in the end, its labels of the type that it gave them, and which that is unless text."""
     found = site.outcome()
-    named = label_type(site.data.y)
+    named = own_label_type(site)
     if named == "text" or not found:
         return found
     typed = {"labels": as_given(found["labels"], named).tolist()} if "labels" in found else {}

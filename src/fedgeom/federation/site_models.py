@@ -8,14 +8,13 @@ import numpy as np
 
 from fedgeom.arrays import Floats
 from fedgeom.data.kinds import Kind, kinds_of
-from fedgeom.data.labels import label_type
 from fedgeom.data.sites import SiteData
 from fedgeom.data.validation import TableFacts
 from fedgeom.errors import FedgeomError, InputError
 from fedgeom.federation.method import METHODS
 from fedgeom.federation.model import Model, from_bytes
 from fedgeom.federation.novelty import KnownRows
-from fedgeom.federation.site import Site
+from fedgeom.federation.site import Site, own_label_type
 
 MOST_ROWS = 5000
 """How many of a site's rows are looked at; of more, so many that lie evenly in the table."""
@@ -45,7 +44,7 @@ def own_model_file(site: Site[Any]) -> bytes:
     if scores is None:
         scores = _scores_aside(model, site.aside)
     made = describing(model, site.data) if scores is None else model.knowing(KnownRows.scored(scores))
-    return made.with_preparation(preparation).with_labels(label_type(site.data.y)).to_bytes()
+    return made.with_preparation(preparation).with_labels(own_label_type(site)).to_bytes()
 
 
 def _kinds(site: Site[Any]) -> tuple[Kind, ...]:

@@ -26,7 +26,9 @@ from fedgeom.federation.onnx import Graph
 from fedgeom.federation.settings import Choice
 from fedgeom.privacy.mechanism import SumNoise
 
-SumKind = Literal["cells", "floors", "bins", "moments", "products", "directions", "ranks"]
+SumKind = Literal[
+    "cells", "floors", "bins", "moments", "products", "directions", "ranks", "class-bins", "summaries"
+]
 """What is added up, as the ledger tells it (`fedgeom.protocols.preparation`)."""
 Block = Any
 """(some rows, columns): an array, or a sparse ``csr_array``."""
@@ -328,6 +330,7 @@ OURS = {
     "pca": "fedgeom.preparation.pca:PCA",
     "scale": "fedgeom.preparation.scale:Scale",
     "select-variable": "fedgeom.preparation.select_variable:SelectVariable",
+    "summaries": "fedgeom.preparation.summaries:ColumnSummaries",
     "to-disc": "fedgeom.preparation.to_disc:ToDisc",
 }
 """The steps that come with fedgeom, which are loaded when they are used."""

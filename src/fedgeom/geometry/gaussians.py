@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.cluster.hierarchy import linkage
-from scipy.spatial.distance import squareform
 
 from fedgeom.arrays import Floats, Indices
 from fedgeom.errors import InputError
@@ -234,6 +232,9 @@ def joined_tree(classes: Gaussians, names: Sequence[str]) -> dict[str, str]:
     Inner nodes are called "group 1", "group 2", … in the order in which they are joined, the nearest first; the root
     has a name of its own. It is a class tree as `HyperFed` takes it.
     """
+    from scipy.cluster.hierarchy import linkage  # slow to import, as is the next
+    from scipy.spatial.distance import squareform
+
     words = [str(name) for name in names]
     if len(words) != len(classes) or len(set(words)) < len(words) or len(words) < 2:
         raise InputError(

@@ -113,6 +113,10 @@ for _class, (_module, _name) in HOMES.items():
     METHODS.offer(_name, f"{__name__}.{_module}:{_class}", needs="fedgeom")
 
 
+# It learns no classifier, so it stands in no list of methods; `fedgeom.Describe`.
+METHODS.offer("describe", f"{__name__}.describe.method:Describe", needs="fedgeom", listed=False)
+
+
 def __getattr__(name: str) -> Any:
     """Load a method when it is first used."""
     if name not in HOMES:

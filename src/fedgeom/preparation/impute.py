@@ -16,12 +16,11 @@ from fedgeom.preparation.private_steps import BoundedCounts, BoundedMeans, need,
 from fedgeom.preparation.quantiles import (
     ALL_BITS,
     DEEP,
+    SortedColumns,
     as_dense,
     bins_length,
-    count_bins,
     from_deep,
     from_keys,
-    group_means,
     is_settled,
     medians,
     rounds,
@@ -36,8 +35,8 @@ HASHED = 1024
 LOWEST = -64
 BUCKETS = DIRECT + HASHED
 _MULTIPLIER = np.uint32(2654435761)
-GROUPS = "groups of numbers"
-"""Where a site keeps its groups' means from one sum to the next."""
+SORTED = "sorted columns"
+"""Where a site keeps its numbers in order from one sum to the next."""
 
 
 def frequent_length(columns: int, done: int) -> int:
@@ -156,10 +155,8 @@ class Impute(Step):
         mean = self.strategy == "mean"
         done = fit.taken - 1
         total = np.zeros(len(kept) if mean else self.length(ground, fit), np.float64 if mean else np.int64)
-        if self.strategy == "median" and ground.floors[1] > 1:
-            for keys, sizes in self._groups(ground, kept, rows):
-                total += count_bins(keys, sizes, fit, done)
-            return total
+        if self.strategy == "median":
+            return self._sorted(ground, kept, rows).count(fit, done)
         for block in rows.blocks():
             # Column by column: sums of a column's numbers side by side are quicker, and more exact.
             filled = np.array(some_columns(as_dense(block), kept), order="F")
@@ -167,25 +164,21 @@ class Impute(Step):
             np.copyto(filled, 0, where=~there)
             if mean:
                 total += filled.sum(axis=0, dtype=np.float64)
-            elif self.strategy == "median":
-                total += count_bins(sort_keys(filled), there.astype(np.int64), fit, done)
             else:
                 total += count_frequent(filled, there, fit, done)
         if self.strategy == "most-frequent":
             return in_multiples(total, ground.floors[1], down=done == 0)
         return to_deep(total, sites=ground.sites) if mean else total
 
-    def _groups(self, ground: FitContext, kept: Ints, rows: PreparedRows) -> list[tuple[Any, Ints]]:
-        """Return the means of groups of each block's numbers, as keys, and the groups' sizes."""
-        of = kept.tobytes()
-        known: tuple[bytes, list[tuple[Any, Ints]]] = rows.scratch.get(GROUPS, (b"", []))
-        if known[0] != of:
-            found = []
-            for block in rows.blocks():
-                cells = some_columns(as_dense(block), kept)
-                means, sizes = group_means(cells, np.isfinite(cells), ground.floors[1])
-                found.append((sort_keys(means), sizes))
-            rows.scratch[GROUPS] = known = of, found
+    def _sorted(self, ground: FitContext, kept: Ints, rows: PreparedRows) -> SortedColumns:
+        """Return the site's numbers in order, from one sum to the next."""
+        known: tuple[bytes, SortedColumns] | None = rows.scratch.get(SORTED)
+        if known is None or known[0] != kept.tobytes():
+            cells = (some_columns(as_dense(block), kept) for block in rows.blocks())
+            rows.scratch[SORTED] = known = (
+                kept.tobytes(),
+                SortedColumns.of(cells, (len(rows), len(kept)), ground.floors[1]),
+            )
         return known[1]
 
     def take(self, ground: FitContext, fit: StepFit, total: Words) -> None:

@@ -18,14 +18,12 @@ from fedgeom.federation.steps import Block, FitContext, PreparedRows, Step, Step
 from fedgeom.preparation.private_steps import BoundedDepth
 from fedgeom.preparation.quantiles import (
     ALL_BITS,
+    SortedColumns,
     bins_length,
-    count_bins,
-    group_means,
     is_settled,
     medians,
     rounds,
     small_type,
-    sort_keys,
     take_bins,
 )
 
@@ -63,12 +61,12 @@ class LogCounts(Step):
     def summand(self, ground: FitContext, fit: StepFit, rows: PreparedRows) -> npt.NDArray[Any]:
         """Count rows by their depth."""
         if "depths" not in rows.scratch:
-            found = [depths_of(block) for block in rows.blocks()]
-            rows.scratch["depths"] = np.concatenate(found) if found else np.zeros(0)
-        depths = rows.scratch["depths"]
-        depths = depths[depths > 0][:, None]
-        means, sizes = group_means(depths, np.ones(depths.shape, bool), ground.floors[1])
-        return count_bins(sort_keys(means), sizes, fit, fit.taken)
+            found = [np.zeros(0), *map(depths_of, rows.blocks())]
+            depths = np.concatenate(found)
+            counted = depths[depths > 0][:, None]
+            rows.scratch["depths"] = SortedColumns.of([counted], counted.shape, ground.floors[1])
+        depths_in_order: SortedColumns = rows.scratch["depths"]
+        return depths_in_order.count(fit, fit.taken)
 
     def take(self, ground: FitContext, fit: StepFit, total: Words) -> None:
         """Come nearer to the median depth."""

@@ -14,12 +14,14 @@ quantile's rank is off by less than (sites + ``min_sites``) · ``min_rows``.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from fedgeom.arrays import Bools, Floats, Ints, Words
+from fedgeom.arrays import Floats, Ints, Words
 from fedgeom.data.tables import is_sparse
 from fedgeom.federation.steps import Block, StepFit
 from fedgeom.protocols.fixed_point import from_wide, to_wide
@@ -28,8 +30,13 @@ DIGIT = 4
 """How many bits are settled in one round."""
 BINS = 16
 ALL_BITS = 32
+GAP = np.uint32(2**32 - 1)
+"""No number's key."""
 ALWAYS = 3
 """So many rounds are always taken: sign, size and three bits more."""
+MEDIAN = (0.5,)
+"""The one quantile where nothing else is said."""
+EVERY = slice(None)
 
 
 def sort_keys(values: npt.ArrayLike) -> npt.NDArray[np.uint32]:
@@ -49,67 +56,108 @@ def rounds(bits: int) -> int:
     return (bits + DIGIT - 1) // DIGIT
 
 
-def bins_length(columns: int) -> int:
-    """Return how many counts a round has: for the two middle numbers of each column."""
-    return columns * 2 * BINS
+def bins_length(columns: int, shares: Sequence[float] = MEDIAN) -> int:
+    """Return how many counts a round has: for each quantile of each column, the two numbers that it lies between."""
+    return columns * 2 * len(shares) * BINS
 
 
-def group_means(cells: npt.NDArray[Any], there: Bools, least: int) -> tuple[npt.NDArray[Any], Ints]:
-    """Return the means of groups of at least so many neighbours, and how many numbers each has, (groups, columns) each.
+def group_means(numbers: npt.NDArray[Any], least: int) -> tuple[Floats, Ints]:
+    """Return the means of groups of at least so many neighbours, in order, and how many numbers each has, (groups,).
 
-    cells (rows, columns); there (rows, columns): which have a number. Numbers of a column with fewer than ``least`` are
-    in no group. With ``least`` 1 each number is by itself.
+    numbers (n,). Fewer than ``least`` are in no group; the last group has what is left over.
     """
-    if least <= 1:
-        return cells, there.astype(np.int64)
-    rows, columns = cells.shape
-    ordered = np.sort(np.where(there, cells, np.nan), axis=0)  # gaps come last
-    count = there.sum(axis=0)
-    groups = count // least
-    most = int(groups.max(initial=0))
-    place = np.arange(rows)[:, None]
-    inside = (place < count) & (groups > 0)
-    group = np.minimum(place // least, groups - 1) + most * np.arange(columns)  # the last has what is left over
-    flat = group[inside]
-    sizes = np.bincount(flat, minlength=most * columns)
-    sums = np.bincount(flat, ordered[inside], minlength=most * columns)
-    means = sums / np.maximum(sizes, 1)
-    return means.reshape(columns, most).T, sizes.reshape(columns, most).T.astype(np.int64)
+    count = len(numbers) // least
+    if not count:
+        return np.zeros(0), np.zeros(0, np.int64)
+    starts = least * np.arange(count)
+    sizes = np.full(count, least)
+    sizes[-1] = len(numbers) - starts[-1]
+    return np.add.reduceat(np.sort(numbers), starts, dtype=np.float64) / sizes, sizes
 
 
-def count_bins(keys: npt.NDArray[np.uint32], sizes: Ints, fit: StepFit, done: int) -> Ints:
-    """Return how many of a site's numbers lie in each part of the bins that are divided, (columns·2·16,).
+@dataclass(frozen=True)
+class SortedColumns:
+    """A site's numbers, sorted once, column by column: a round of counts is then a few searches.
 
-    keys (rows, columns), u4; sizes (rows, columns): how often each counts, 0 where there is no number; done: how many
-    rounds were taken.
+    Where ``least`` is above 1 they are the means of groups of so many, and each counts as often as its group has
+    numbers.
     """
-    columns = keys.shape[1]
-    settled = DIGIT * done
-    found = np.zeros((columns, 2, BINS), np.int64)
-    prefix = fit.get("prefix") if done else np.zeros((columns, 2), np.int64)
-    divided = fit.get("divided") > 0 if done else np.ones((columns, 2), bool)
-    digit = (keys >> np.uint32(ALL_BITS - settled - DIGIT)) & np.uint32(BINS - 1)
-    before = (keys.astype(np.uint64) >> np.uint64(ALL_BITS - settled)).astype(np.int64)
-    offsets = BINS * np.arange(columns)
-    for which in (0, 1):
-        inside = (sizes > 0) & (before == prefix[:, which]) & divided[:, which]
-        cells = (digit + offsets)[inside].astype(np.int64)
-        counts = np.bincount(cells, sizes[inside], minlength=columns * BINS)  # exact: far below 2⁵³
-        found[:, which] = counts.reshape(columns, BINS).astype(np.int64)
-    return found.ravel()
+
+    keys: list[npt.NDArray[np.uint32]]
+    """For each column (numbers,) or (groups,), in order."""
+    upto: list[Ints]
+    """For each column how many numbers the first groups have, (groups + 1,); empty where there are no groups."""
+
+    @classmethod
+    def of(cls, blocks: Iterable[npt.NDArray[Any]], shape: tuple[int, int], least: int) -> SortedColumns:
+        """Sort the columns of rows that come in blocks; what is infinite or no number is a gap.
+
+        shape: how many rows and columns there are in all.
+        """
+        rows, columns = shape
+        whole: npt.NDArray[Any] = np.empty((columns, 0))
+        at = 0
+        for cells in blocks:
+            if not at:
+                whole = np.empty((columns, rows), np.uint32 if least <= 1 else cells.dtype)
+            here = whole[:, at : at + len(cells)]
+            here[...] = (np.where(np.isfinite(cells), sort_keys(cells), GAP) if least <= 1 else cells).T
+            at += len(cells)
+        if least <= 1:
+            whole.sort(axis=1)
+            return cls([keys[: np.searchsorted(keys, GAP)] for keys in whole], [np.zeros(0, np.int64)] * columns)
+        found = [group_means(numbers[np.isfinite(numbers)], least) for numbers in whole]
+        return cls([sort_keys(means) for means, _ in found], [np.append(0, sizes.cumsum()) for _, sizes in found])
+
+    def count(self, fit: StepFit, done: int, *, shares: Sequence[float] = MEDIAN, of: slice = EVERY) -> Ints:
+        """Return how many numbers lie in each part of the bins that are divided, (columns·2·shares·16,).
+
+        done: how many rounds were taken; of: which of the fitted columns these are.
+        """
+        size = (len(self.keys), 2 * len(shares))
+        left = ALL_BITS - DIGIT * (done + 1)
+        found = np.zeros((*size, BINS), np.int64)
+        prefix = fit.get("prefix")[of] if done else np.zeros(size, np.int64)
+        divided = fit.get("divided")[of] > 0 if done else np.ones(size, bool)
+        # The last key below each part's upper end: the upper end itself may be 2³², which is no key.
+        last = ((prefix[:, :, None] * BINS + np.arange(-1, BINS) + 1) << left) - 1
+        for column, (keys, upto) in enumerate(zip(self.keys, self.upto, strict=True)):
+            places = np.searchsorted(keys, np.maximum(last[column], 0).astype(np.uint32), side="right")
+            places[last[column] < 0] = 0
+            found[column] = np.diff(upto[places] if len(upto) else places, axis=1)
+        found[~divided] = 0
+        return found.ravel()
 
 
-def take_bins(fit: StepFit, total: Ints, done: int, floors: tuple[int, int] = (1, 1)) -> None:
-    """Settle the next bits of the two middle numbers of each column from the counts over all sites.
+def take_bins(
+    fit: StepFit,
+    total: Ints,
+    done: int,
+    floors: tuple[int, int] = (1, 1),
+    shares: Sequence[float] = MEDIAN,
+    *,
+    smooth: bool = False,
+) -> None:
+    """Settle the next bits of the two numbers that each quantile of each column lies between, from all sites' counts.
 
-    ``floors`` are sites and rows, of the strictest policy: they decide which bins are divided further.
+    ``floors`` are sites and rows, of the strictest policy: they decide which bins are divided further. ``smooth``:
+    where numbers come in groups, a quantile is between those half a group below it and above it.
     """
-    counts = total.reshape(-1, 2, BINS)
+    counts = total.reshape(-1, 2 * len(shares), BINS)
     if done == 0:
         n = counts[:, 0].sum(axis=1)
-        none = np.zeros((len(n), 2), np.int64)
-        fit.put(prefix=none, inside=none, digits=none, divided=np.ones((len(n), 2), np.uint8))
-        fit.put(rank=np.column_stack([np.maximum(n - 1, 0) // 2, np.maximum(n, 1) // 2]).astype(np.int64))
+        none = np.zeros(counts.shape[:2], np.int64)
+        fit.put(prefix=none, inside=none, digits=none, divided=np.ones(none.shape, np.uint8))
+        place = np.maximum(n - 1, 0)[:, None] * np.asarray(shares, np.float64)
+        lower = np.floor(place)
+        upper = np.ceil(place)
+        weight = place - lower
+        if smooth and floors[1] > 1:
+            lower = np.maximum(np.floor(place - floors[1] / 2), 0)
+            upper = np.minimum(np.ceil(place + floors[1] / 2), np.maximum(n - 1, 0)[:, None])
+            weight = np.where(upper > lower, (place - lower) / np.maximum(upper - lower, 1), 0.0)
+        fit.put(weight=weight)
+        fit.put(rank=np.stack([lower, upper], axis=2).reshape(none.shape).astype(np.int64))
     rank = fit.get("rank")
     prefix = fit.get("prefix")
     upto = counts.cumsum(axis=2)
@@ -132,10 +180,10 @@ def is_settled(fit: StepFit, bits: int, done: int) -> bool:
     return done >= rounds(bits) or (done > 0 and not fit.get("divided").any())
 
 
-def medians(fit: StepFit, bits: int) -> Floats:
-    """Return the median of each column, (columns,), f8: the mean of the middles of two bins.
+def quantiles(fit: StepFit, bits: int) -> Floats:
+    """Return the quantiles of each column, (columns, shares), f8: between the middles of two bins.
 
-    In a bin that was not divided to the end, it is where the rank is among the bin's numbers.
+    In a bin that was not divided to the end, a number is where its rank is among the bin's numbers.
     """
     left = (ALL_BITS - DIGIT * fit.get("digits")).astype(np.uint64)
     low = fit.get("prefix").astype(np.uint64) << left
@@ -145,8 +193,16 @@ def medians(fit: StepFit, bits: int) -> Floats:
     share = np.clip((fit.get("rank") + 0.5) / np.maximum(fit.get("inside"), 1), 0.0, 1.0)
     within = from_keys((low + (share * width).astype(np.uint64)).astype(np.uint32))
     whole = fit.get("digits") == rounds(bits)
-    fit.drop("prefix", "rank", "inside", "digits", "divided")
-    return np.asarray(np.where(whole, (edges[0] + edges[1]) / 2, within).mean(axis=1))
+    weight = fit.get("weight")
+    fit.drop("prefix", "rank", "inside", "digits", "divided", "weight")
+    values = np.where(whole, (edges[0] + edges[1]) / 2, within).reshape(len(weight), -1, 2)
+    return np.asarray((1 - weight) * values[:, :, 0] + weight * values[:, :, 1])
+
+
+def medians(fit: StepFit, bits: int) -> Floats:
+    """Return the median of each column, (columns,), f8, where nothing else was counted."""
+    found: Floats = quantiles(fit, bits)[:, 0]
+    return found
 
 
 DEEP = 4

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -22,6 +23,7 @@ from fedgeom.federation.plan import Plan, Shape, Steps, Sum
 from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.results import RunWarning
 from fedgeom.federation.site import Part, answers
+from fedgeom.memo import Store
 from fedgeom.privacy.mechanism import SumNoise
 from fedgeom.protocols.secure_sum.messages import SumQuestion
 
@@ -247,6 +249,11 @@ class Baseline:
     weights: Floats
     """(1 + columns, classes): intercepts, then weights of the columns as they are given."""
 
+    @property
+    def nbytes(self) -> int:
+        """How many bytes it takes."""
+        return self.weights.nbytes
+
     def predict_proba(self, X: npt.ArrayLike) -> Floats:
         """Return a probability for each row and class, in the order of ``names``."""
         scores = np.asarray(X, np.float64) @ self.weights[1:] + self.weights[0]
@@ -258,11 +265,21 @@ class Baseline:
         return np.asarray(np.array(self.names, np.str_)[self.predict_proba(X).argmax(axis=1)])
 
 
+_TRAINED = Store[Baseline](max_bytes=2**25)
+"""Several methods that are compared on the same rows have the same baselines."""
+
+
 def train_baseline(X: Floats, words: npt.NDArray[np.str_]) -> Baseline:
-    """Train on a table; the same table gives the same model, and the work is bounded.
+    """Train on a table; the same table gives the same model, once in a process, and the work is bounded.
 
     X (rows, columns), f8; words (rows,): the class of each.
     """
+    table = hashlib.sha256(np.ascontiguousarray(X, np.float64).data).digest()
+    key = X.shape, table, hashlib.sha256("\n".join(words.tolist()).encode()).digest()
+    return _TRAINED.find(key, lambda: _train(X, words))
+
+
+def _train(X: Floats, words: npt.NDArray[np.str_]) -> Baseline:
     names = tuple(np.unique(words).tolist())
     if len(names) < 2:
         return Baseline(names, np.zeros((1 + X.shape[1], 1)))

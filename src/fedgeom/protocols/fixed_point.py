@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +15,7 @@ from fedgeom.errors import InputError
 from fedgeom.federation.messages import roomy_words
 
 RING = Ring(2**64)
-_PIECE = 1 << 14
+PIECE = 1 << 14
 """How many numbers are converted at a time: they stay in the processor's cache."""
 
 
@@ -31,9 +31,9 @@ def to_fixed(values: npt.ArrayLike, *, fraction_bits: int, sites: int, largest: 
     scale = 2.0**fraction_bits
     fixed = roomy_words(len(numbers))
     whole = fixed.view(np.int64)
-    room = np.empty(min(_PIECE, len(numbers)))
-    for start in range(0, len(numbers), _PIECE):
-        given = numbers[start : start + _PIECE]
+    room = np.empty(min(PIECE, len(numbers)))
+    for start in range(0, len(numbers), PIECE):
+        given = numbers[start : start + PIECE]
         with np.errstate(over="ignore"):  # what is infinite then is refused, or cut off
             piece = np.multiply(given, scale, out=room[: len(given)], dtype=np.float64)  # exact: a power of two
         if largest is not None:
@@ -115,7 +115,6 @@ def fixed_sum(
 
 SLACK = 2.0**-16
 """By how much the shares of all sites may add up to more than 1: enough for rounded ones, and next to no precision."""
-"""How many numbers are converted at a time: they stay in the processor's cache."""
 
 
 @dataclass(frozen=True)
@@ -156,41 +155,66 @@ class Packing:
         The shares of all sites add up to at most 1 + 2⁻¹⁶. numbers (n,); returns (length(n),), u8. Numbers that are
         none raise `InputError`.
         """
+        words = np.empty(self.length(len(numbers)), np.uint64)
+        pieces = (numbers[at : at + PIECE].astype(np.float64) for at in range(0, len(numbers), PIECE))
+        return words, self.write_into(words, pieces, share=share, sites=sites)
+
+    def write_into(self, words: Words, pieces: Iterable[Floats], *, share: float, sites: int) -> int:
+        """Write share·numbers, which come piece by piece, into words; return how many were cut off.
+
+        ``pieces`` are arrays of f8, which are written over.
+        """
         if not 0 <= share <= 1 + SLACK:
             raise InputError(f"a share of {share} of the sum given; wanted one from 0 to 1")
-        count = self.length(len(numbers))
         limit = self.limit(sites)
+        whole = words.view(np.int64)
+        whole[...] = 0
         cut = 0
-        words = np.zeros(count, np.int64)
-        for place in range(self.per_word):
-            for start in range(0, count, _PIECE):
-                at = place * count + start
-                piece = numbers[at : min(at + _PIECE, (place + 1) * count)].astype(np.float64)
-                size = np.abs(piece)
-                if not np.isfinite(size.sum()):
-                    raise InputError(
-                        "some numbers are infinite or none at all: the training diverged; lower the rate"
-                    )
-                cut += int(np.count_nonzero(size > limit))
+        at = 0
+        for piece in pieces:
+            least = piece.min(initial=0.0)
+            most = piece.max(initial=0.0)
+            if not (least > -np.inf and most < np.inf):  # NaN is neither
+                raise InputError("some numbers are infinite or none at all: the training diverged; lower the rate")
+            if least < -limit or most > limit:
+                cut += int(np.count_nonzero(np.abs(piece) > limit))
                 np.clip(piece, -limit, limit, out=piece)
-                piece *= share * 2.0**self.fraction_bits
-                whole = np.rint(piece, out=piece).astype(np.int64)
-                words[start : start + len(whole)] += whole << self.bits * place
-        return words.view(np.uint64), cut
+            piece *= share * 2.0**self.fraction_bits
+            found = np.rint(piece, out=piece).astype(np.int64)
+            while len(found):  # all words are filled at one place before the next
+                place, start = divmod(at, len(whole))
+                some = found[: len(whole) - start]
+                whole[start : start + len(some)] += some << self.bits * place
+                at += len(some)
+                found = found[len(some) :]
+        return cut
 
     def read(self, words: Words, numbers: int) -> Floats:
         """Return the numbers of a sum of words.
 
         words (length(numbers),), u8; returns (numbers,), f8.
         """
-        rest = words.view(np.int64).copy()
-        found = np.empty((self.per_word, len(words)))
+        found = np.empty(numbers)
+        for start in range(0, numbers, PIECE):
+            found[start : start + PIECE] = self.read_some(words, start, min(start + PIECE, numbers))
+        return found
+
+    def read_some(self, words: Words, start: int, stop: int) -> Floats:
+        """Return the numbers from one place in a sum of words up to another, (stop - start,), f8."""
+        found = np.empty(stop - start)
         spare = 64 - self.bits
-        for place in range(self.per_word):
-            lowest = (rest << spare) >> spare  # the lowest bits, with their sign
-            found[place] = lowest
-            rest = (rest - lowest) >> self.bits
-        return found.ravel()[:numbers] / 2.0**self.fraction_bits
+        at = start
+        while at < stop:
+            place, first = divmod(at, len(words))
+            rest = words[first : first + stop - at].view(np.int64)
+            for _ in range(place):
+                rest = (
+                    rest - ((rest << spare) >> spare)
+                ) >> self.bits  # the lowest bits, with their sign, are gone
+            lowest = (rest << spare) >> spare
+            np.multiply(lowest, 2.0**-self.fraction_bits, out=found[at - start : at - start + len(rest)])
+            at += len(rest)
+        return found
 
 
 MODULUS = 2**61 - 1

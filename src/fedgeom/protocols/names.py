@@ -326,9 +326,13 @@ def _agreed_names(cohort: Cohort, given: Sequence[str] | None) -> tuple[str, ...
     if len(names) < 2:
         sites, rows = cohort.class_floors
         raise InputError(
-            f"{len(names)} labels are left: policies ask for at least {sites} sites and {rows} rows in all for each; a "
-            "classifier needs two. Merge labels, admit more sites, or let stewards loosen min_sites, min_rows or "
-            "single_site_classes"
+            f"{len(names)} labels are left: policies ask for at least {sites} sites and {rows} rows in all for each; "
+            + (
+                "a classifier needs two. M"
+                if getattr(cohort.settings, "predicts", True)
+                else "describe all rows together, or m"
+            )
+            + "erge labels, admit more sites, or let stewards loosen min_sites, min_rows or single_site_classes"
         )
     return names
 

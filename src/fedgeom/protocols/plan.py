@@ -561,8 +561,10 @@ def _not_rare(
     method: Method, sites: Sequence[SiteData], policy: Policy
 ) -> tuple[tuple[str, ...], Sequence[SiteData]]:
     """Return the classes that enough sites and rows have, where names are agreed on, and the sites' rows of these."""
-    if names_step(method) is None or policy.class_floors == (1, 1):
+    if names_step(method) is None:
         return (), sites
+    if policy.class_floors == (1, 1):
+        return tuple(method_classes(method, sites)), sites
     rows = Counter[str]()
     there = Counter[str]()
     for site in sites:

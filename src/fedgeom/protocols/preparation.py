@@ -191,7 +191,39 @@ class SumRanks(SumQuestion, kind="prepare.ranks", checked=True, in_groups=True):
     last: Last = None
 
 
-SumPreparation = SumCells | SumFloors | SumBins | SumMoments | SumProducts | SumDirections | SumRanks
+class SumClassBins(SumQuestion, kind="prepare.class-bins", checked=True, rounded=True):
+    """Ask how many numbers of each class lie in bins around quantiles."""
+
+    answer_reveals: ClassVar[str] = (
+        "masked; with all others: how many numbers of a column (where policies have floors, means of groups of "
+        "min_rows neighbours), of all rows and of each class, lie in bins around a quantile, and in the end the "
+        "quantile, to the terms' bin width; of gaps that few rows have, at how many sites there are any, and their "
+        "numbers in multiples of min_rows"
+    )
+    last: Last = None
+
+
+class SumSummaries(SumQuestion, kind="prepare.summaries", checked=True, words_per_number=4):
+    """Ask for sums of columns, of their squares and of gaps, of each class."""
+
+    answer_reveals: ClassVar[str] = (
+        "masked; with all others: how many rows each class has, and in it the sums of each column, of its squares and "
+        "of its gaps"
+    )
+    last: Last = None
+
+
+SumPreparation = (
+    SumCells
+    | SumFloors
+    | SumBins
+    | SumMoments
+    | SumProducts
+    | SumDirections
+    | SumRanks
+    | SumClassBins
+    | SumSummaries
+)
 """The sums that steps are fitted from."""
 SUMS: dict[SumKind, type[SumPreparation]] = {
     "cells": SumCells,
@@ -201,6 +233,8 @@ SUMS: dict[SumKind, type[SumPreparation]] = {
     "products": SumProducts,
     "directions": SumDirections,
     "ranks": SumRanks,
+    "class-bins": SumClassBins,
+    "summaries": SumSummaries,
 }
 
 
@@ -502,16 +536,20 @@ class PreparationPart(Part[PreparationMemory]):
         noise = self.site.noising.noise if self._private else None
         known = steps, raw, self.site.seed, joined.class_floors, len(joined.memory.order), memory.fits
         fitting = Fitting(*known, uses_union(steps), self._private, noise)
+        fitting.classes = self._classes
         if self._floored:
-            fitting.classes = self.site.names.agreed if self._named else ()
             fitting.key = joined.shared_secret(b"floors")
         return fitting
 
     @property
-    def _named(self) -> bool:
-        """Whether the classes were agreed on before rows are prepared."""
+    def _classes(self) -> tuple[str, ...]:
+        """The classes, where they were agreed on before rows are prepared."""
         names = getattr(self.site.memory, "names", None)
-        return names is not None and bool(names.agreed)
+        if names is None or self._private:
+            return ()
+        given = self.joining.memory.terms.get("classes")
+        known = bool(names.agreed) or (isinstance(given, tuple) and not self._floored)
+        return tuple(self.site.names.agreed) if known else ()
 
     @property
     def _first(self) -> int:
@@ -592,12 +630,24 @@ class PreparationPart(Part[PreparationMemory]):
         """Add up how sites rank columns."""
         return self._answer(ask)
 
+    @answers(SumClassBins)
+    def sum_class_bins(self, ask: SumClassBins) -> Any:
+        """Add up how many numbers of each class lie in bins."""
+        return self._answer(ask)
+
+    @answers(SumSummaries)
+    def sum_summaries(self, ask: SumSummaries) -> Any:
+        """Add up columns, squares and gaps of each class."""
+        return self._answer(ask)
+
     @answers(PrepareRows)
     def prepare_rows(self, ask: PrepareRows) -> RowsPrepared:
         """Prepare the rows, and look at them as the method does."""
         fitting = self._take(ask.last)
         fitting.finished()
-        if not self.memory.done:
+        if not self.memory.done and getattr(
+            self.site.settings, "predicts", True
+        ):  # a description says itself what it lacks
             warn_of(self.site.name, self._left_out(fitting))
         self.memory.done = True
         scratch = self.site.scratch.pop("preparing", None)
@@ -785,7 +835,7 @@ def prepare(cohort: Any, steps: Sequence[Step], *, prepares: bool = True) -> Pre
     cohort.lost_since(done)
     own = cohort.sites.columns
     named = replace(fitting, raw=Columns(width=raw.width, names=own)) if not raw.names and own else fitting
-    for why, names in named.left_out().items():
+    for why, names in (named.left_out() if getattr(cohort.settings, "predicts", True) else {}).items():
         more = f" and {len(names) - MOST_SHOWN:,} more" if len(names) > MOST_SHOWN else ""
         what = f"left out of all sums, since {why}: {', '.join(names[:MOST_SHOWN])}{more}"
         sites, rows = cohort.class_floors

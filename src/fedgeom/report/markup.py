@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import html
+import math
 from collections.abc import Iterable, Sequence
 from importlib.resources import files
+from typing import NamedTuple
 
 from fedgeom.errors import printable
 from fedgeom.memo import memoize
@@ -70,16 +72,69 @@ def items(lines: Iterable[str], kind: str = "") -> str:
     return f"<ul{f' class={chr(34)}{kind}{chr(34)}' if kind else ''}>{inner}</ul>" if inner else ""
 
 
-def span(label: str, value: float, low: float, high: float, said: str, *, strong: bool = False) -> str:
-    """Return one line of a chart: a value from 0 to 1 as a dot on its interval."""
-    at = 100 * value
-    left = 100 * low
-    wide = 100 * max(high - low, 0.004)
-    return (
-        f'<div class="span{" strong" if strong else ""}"><span>{escape(label)}</span>'
-        f'<span class="track" aria-hidden="true"><i style="left:{left:.1f}%;width:{wide:.1f}%"></i>'
-        f'<b style="left:{at:.1f}%"></b></span><span class="n">{escape(said)}</span></div>'
-    )
+class Interval(NamedTuple):
+    """One line of a chart: a value from 0 to 1 as a dot on its interval."""
+
+    label: str
+    value: float
+    low: float
+    high: float
+    said: str
+    strong: bool = False
+
+
+STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.25)
+"""How far the ticks of an axis may be from each other."""
+MOST_TICKS = 6
+
+
+def interval_chart(lines: Sequence[Interval], *, whole: bool = False) -> str:
+    """Return values with their intervals on one axis with ticks: as much of it as they need, or from 0 to 1."""
+    low, high = (0.0, 1.0) if whole else _room(lines)
+    step = next((one for one in STEPS if (high - low) / one < MOST_TICKS), STEPS[-1])
+    first = math.ceil(low / step - 1e-9)
+    ticks = [at * step for at in range(first, math.floor(high / step + 1e-9) + 1)]
+
+    def place(value: float) -> float:
+        return 100 * (min(max(value, low), high) - low) / (high - low)
+
+    rows = []
+    for one in lines:
+        left = place(one.low)
+        wide = max(place(one.high) - left, 0.4)
+        rows.append(
+            f'<div class="span{" strong" if one.strong else ""}"><span>{escape(one.label)}</span>'
+            f'<span class="track" aria-hidden="true"><i style="left:{left:.1f}%;width:{wide:.1f}%"></i>'
+            f'<b style="left:{place(one.value):.1f}%"></b></span><span class="n">{escape(one.said)}</span></div>'
+        )
+    marks = "".join(f'<i style="left:{place(one):.1f}%">{one:.2f}</i>' for one in ticks)
+    axis = f'<div class="span ticks" aria-hidden="true"><span></span><span>{marks}</span><span></span></div>'
+    return f'<div class="chart">{"".join(rows)}{axis}</div>'
+
+
+def _room(lines: Sequence[Interval]) -> tuple[float, float]:
+    """Return the part of the axis from 0 to 1 that some intervals need, to a twentieth and at least a fifth wide."""
+    low = max(math.floor(20 * min(one.low for one in lines) - 0.2) / 20, 0.0)
+    high = min(math.ceil(20 * max(one.high for one in lines) + 0.2) / 20, 1.0)
+    if high - low < 0.2:
+        low = max(high - 0.2, 0.0)
+        high = low + 0.2
+    return low, high
+
+
+def duration(seconds: float | None) -> str:
+    """Write a length of time for people.
+
+    >>> duration(0.2), duration(8.3), duration(200), duration(9000), duration(None)
+    ('under 1 s', '8 s', '3 min', '2.5 h', '')
+    """
+    if seconds is None:
+        return ""
+    if seconds < 1:
+        return "under 1 s"
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
 def bar(parts: Sequence[tuple[str, float]]) -> str:
@@ -109,14 +164,18 @@ def class_styles(n: int) -> str:
     return f":root{{{bright}}}@media (prefers-color-scheme:dark){{@media screen{{:root{{{dark}}}}}}}{rules}"
 
 
-def document(title: str, body: str, *, n_classes: int = 0) -> str:
-    """Return a whole page: style and script inside, nothing loaded from elsewhere."""
+def document(title: str, body: str, *, n_classes: int = 0, back: tuple[str, str] | None = None) -> str:
+    """Return a whole page: style and script inside, nothing loaded from elsewhere.
+
+    ``back`` is an address and its name: where the page was opened from, if from a page.
+    """
+    way = "" if back is None else f'<p><a href="{escape(back[0])}">← {escape(back[1])}</a></p>'
     style = asset("page.css") + class_styles(n_classes)
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f'<meta name="color-scheme" content="light dark"><style>{style}</style></head>\n'
-        f'<body class="report"><a class="skip" href="#main">To the content</a>\n<main id="main">{body}</main>\n'
+        f'<body class="report"><a class="skip" href="#main">To the content</a>\n<main id="main">{way}{body}</main>\n'
         f"<script>{asset('page.js')}</script></body></html>\n"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from fedgeom.evaluation.evaluation import COLUMNS, TITLES, Evaluation
 from fedgeom.federation.results import UNTESTED
 from fedgeom.methods.catalogue import method_class
 from fedgeom.report import markup, tables
-from fedgeom.report.markup import escape
+from fedgeom.report.markup import Interval, escape, interval_chart
 from fedgeom.report.run_folder import RunFiles
 from fedgeom.report.table import ReportTable, to_html
 
@@ -49,11 +50,12 @@ def _beside_rivals(evaluation: Evaluation) -> str:
         found = [(one.model, figure) for one in evaluation.scores if (figure := getattr(one, name)) is not None]
         if not found:
             continue
-        lines = "".join(
-            markup.span(TITLES[model], figure.value, figure.low, figure.high, str(figure), strong=model == "own")
+        lines = [
+            Interval(TITLES[model], figure.value, figure.low, figure.high, str(figure), model == "own")
             for model, figure in found
-        )
-        charts.append(f"<h3>{escape(title.capitalize() if title.islower() else title)}</h3>{lines}")
+        ]
+        heading = title.capitalize() if title.islower() else title
+        charts.append(f"<h3>{escape(heading)}</h3>{interval_chart(lines)}")
     first = charts[:2]
     rest = charts[2:]
     return (
@@ -63,19 +65,13 @@ def _beside_rivals(evaluation: Evaluation) -> str:
             + " kept aside."
         )
         + markup.paragraph(
-            "A dot is the figure, the bar its 95 % interval, the scale goes from 0 to 1. The majority class is the "
-            "floor: the commonest class, always. Each site alone is a logistic regression on the site's own rows; "
-            "pooled rows are one on everybody's rows in one place, which a deployment cannot have.",
+            "A dot is the figure, the bar its 95 % interval. The majority class is the floor: the commonest class, "
+            "always. Each site alone is a logistic regression on the site's own rows; pooled rows are one on "
+            "everybody's rows in one place, which a deployment cannot have.",
             "dim",
         )
-        + f'<div class="charts">{"".join(f"<div>{one}</div>" for one in first)}</div>'
-        + (
-            markup.details(
-                "More figures", f'<div class="charts">{"".join(f"<div>{one}</div>" for one in rest)}</div>'
-            )
-            if rest
-            else ""
-        )
+        + "".join(first)
+        + (markup.details("More figures", "".join(rest)) if rest else "")
         + markup.details("The same as a table", to_html(tables.score_table(evaluation)), twin=True)
         + markup.paragraph("; ".join(tables.evaluation_notes(evaluation)), "dim")
     )
@@ -140,17 +136,17 @@ def _classes(evaluation: Evaluation) -> str:
     table = tables.class_table(evaluation)
     if not table.rows:
         return ""
-    lines = "".join(
-        markup.span(one.name, one.recall, 0.0, one.recall, f"{one.recall:.3f} of {one.tested:,}")
+    lines = [
+        Interval(one.name, one.recall, 0.0, one.recall, f"{one.recall:.3f} of {one.tested:,}")
         for one in evaluation.by_class
         if one.recall is not None
-    )
+    ]
     if len(evaluation.by_class) > tables.MOST_CLASSES:
         return to_html(table)
     said = "The share of a class's test rows that the federated models call by its name (recall)."
     return (
         markup.paragraph(said, "dim")
-        + f'<div class="rows">{lines}</div>'
+        + interval_chart(lines, whole=True)
         + markup.details("Precision, F1 and counts", to_html(table))
     )
 
@@ -173,8 +169,8 @@ def _sites(evaluation: Evaluation) -> str:
         dots = "".join(f'<b style="left:{100 * value:.1f}%"></b>' for value in own.tolist())
         strip = f'<div class="span many"><span></span><span class="track" aria-hidden="true">{dots}</span></div>'
         return markup.paragraph(said) + strip + markup.details(f"All {len(shown)} sites", table)
-    lines = "".join(
-        markup.span(
+    lines = [
+        Interval(
             one.site,
             one.accuracy["own"],
             min(one.accuracy["own"], one.accuracy.get("local", one.accuracy["own"])),
@@ -183,25 +179,18 @@ def _sites(evaluation: Evaluation) -> str:
             + (f" (alone {one.accuracy['local']:.3f})" if "local" in one.accuracy else ""),
         )
         for one in shown
-    )
+    ]
     said = "The dot is the accuracy at the site, the bar reaches to what its own model, trained alone, has there."
-    return (
-        markup.paragraph(said, "dim")
-        + f'<div class="rows">{lines}</div>'
-        + markup.details("As a table", table, twin=True)
-    )
+    return markup.paragraph(said, "dim") + interval_chart(lines) + markup.details("As a table", table, twin=True)
 
 
 def curves(run: RunFiles) -> str:
     """Return what changed from round to round; nothing for methods without rounds."""
-    charts = [
-        _chart(title, {key.removesuffix(f"_{kind}"): values for key, values in _series(run.rounds, kind).items()})
-        for kind, title in KINDS.items()
-    ]
+    charts = [round_charts(run.rounds)]
     for name, value in run.metrics.items():
         twice = bool(run.rounds) and name in {title.lower() for title in KINDS.values()}
         if _is_curve(value) and not twice:
-            charts.append(_chart(name.capitalize(), {"": value}))
+            charts.append(curve_chart(name.capitalize(), {"": value}))
     drawn = [one for one in charts if one]
     if not drawn:
         return _none(run)
@@ -245,38 +234,72 @@ def _series(rounds: Sequence[Mapping[str, float]], kind: str) -> dict[str, list[
     return {name: values for name, values in found.items() if np.isfinite(values).sum() > 1}
 
 
-def _chart(title: str, series: Mapping[str, Sequence[float]]) -> str:
+def joint_curve(rounds: Sequence[Mapping[str, float]], kind: str) -> list[float]:
+    """Return the first figure of a kind that was followed, round by round; nothing where none was."""
+    return next(iter(_series(rounds, kind).values()), [])
+
+
+def round_charts(rounds: Sequence[Mapping[str, float]]) -> str:
+    """Return a chart for each kind of figure that was followed from round to round."""
+    found = [
+        curve_chart(title, {key.removesuffix(f"_{kind}"): values for key, values in _series(rounds, kind).items()})
+        for kind, title in KINDS.items()
+    ]
+    return "".join(found)
+
+
+def curve_chart(title: str, series: Mapping[str, Sequence[float]]) -> str:
+    """Return curves over the rounds on one pair of axes with ticks; the best round of each is marked."""
     if not series:
         return ""
     every = np.array([value for values in series.values() for value in values if np.isfinite(value)], np.float64)
-    low = float(every.min())
-    high = float(every.max())
-    room = (high - low) or max(abs(high), 1.0) * 0.1
-    low = max(low - 0.05 * room, 0.0 if low >= 0 else -np.inf)
-    high = high + 0.05 * room
-    if title == KINDS["accuracy"]:
-        high = min(high, 1.0)
-    lines = []
+    rounds = max(map(len, series.values()))
+    ticks = _ticks(float(every.min()), float(every.max()))
+    low = min(ticks[0], float(every.min()))
+    high = max(ticks[-1], float(every.max()))
+
+    def across(number: int) -> float:
+        return WIDE * number / max(rounds - 1, 1)
+
+    def down(value: float) -> float:
+        return TALL * (high - value) / (high - low)
+
+    lines = [f'<path class="grid" d="M0 {down(one):.1f}H{WIDE:.0f}"/>' for one in ticks]
     keys = []
     for at, (name, values) in enumerate(series.items()):
-        x = np.linspace(0.0, WIDE, len(values))
-        points = [
-            f"{across:.1f},{TALL * (high - value) / (high - low):.1f}"
-            for across, value in zip(x.tolist(), values, strict=True)
-            if np.isfinite(value)
-        ]
-        lines.append(f'<polyline class="line k{at % 6}" points="{" ".join(points)}"/>')
-        last = next(value for value in reversed(values) if np.isfinite(value))
-        keys.append(f'<li><i class="k{at % 6}"></i>{escape(name or title)}: {values[0]:.3g} → {last:.3g}</li>')
-    count = max(map(len, series.values()))
-    said = f"{title}, round 1 to {count}"
+        kind = f"k{at % 6}"
+        points = " ".join(
+            f"{across(number):.1f},{down(value):.1f}" for number, value in enumerate(values) if np.isfinite(value)
+        )
+        lines.append(f'<polyline class="line {kind}" points="{points}"/>')
+        known = [value for value in values if np.isfinite(value)]
+        ends = f"{escape(name or title)}: {known[0]:.3g} → {known[-1]:.3g}"
+        if title in KINDS.values():
+            best = int(np.nanargmin(values) if title == KINDS["loss"] else np.nanargmax(values))
+            lines.append(f'<path class="best {kind}" d="M{across(best):.1f} {down(values[best]):.1f}h0"/>')
+            ends += f'<span class="dim">, best {values[best]:.3g} in round {best + 1}</span>'
+        keys.append(f'<li><i class="{kind}"></i>{ends}</li>')
+    said = f"{title}, round 1 to {rounds}"
+    values_of = "".join(f'<i style="top:{down(one) / TALL:.1%}">{one:.4g}</i>' for one in ticks)
+    shown = sorted({1, rounds, *(round(part * rounds) for part in (0.25, 0.5, 0.75) if rounds > 8)})
+    rounds_of = "".join(f'<i style="left:{across(one - 1) / WIDE:.1%}">{one}</i>' for one in shown)
     return (
-        f'<figure class="curve"><figcaption>{escape(title)}</figcaption><div class="axes"><span>{high:.3g}</span>'
+        f'<figure class="curve"><figcaption>{escape(title)}</figcaption><div class="axes">'
+        f'<div class="values" aria-hidden="true">{values_of}</div>'
         f'<svg viewBox="0 0 {WIDE:.0f} {TALL:.0f}" preserveAspectRatio="none" role="img" aria-label="{escape(said)}">'
-        f"{''.join(lines)}</svg><span>{low:.3g}</span></div>"
-        f'<div class="across"><span>round 1</span><span>{count}</span></div>'
-        f'<ul class="keys">{"".join(keys)}</ul></figure>'
+        f'{"".join(lines)}</svg><div class="across" aria-hidden="true">{rounds_of}</div>'
+        f'<div class="unit dim" aria-hidden="true">round</div></div><ul class="keys">{"".join(keys)}</ul></figure>'
     )
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Return three to six round numbers that span a range, nearly."""
+    room = (high - low) or max(abs(high), 1.0) * 0.1
+    size = 10.0 ** math.floor(math.log10(room))
+    step = next(one * size for one in (0.2, 0.5, 1.0, 2.0, 5.0) if room / (one * size) <= 4)
+    first = math.floor(low / step + 0.1)
+    last = max(math.ceil(high / step - 0.1), first + 1)
+    return [at * step for at in range(first, last + 1)]
 
 
 def _table(rounds: Sequence[Mapping[str, float]]) -> str:

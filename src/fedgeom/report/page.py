@@ -14,8 +14,10 @@ from typing import Any
 from fedgeom.errors import FedgeomError
 from fedgeom.federation.results import RunWarning
 from fedgeom.methods.catalogue import method_class
+from fedgeom.methods.describe.model import Description
 from fedgeom.report import markup
 from fedgeom.report.at_site import is_site_result, read_site_run
+from fedgeom.report.description import description_section
 from fedgeom.report.explorer import explorer, scene_of
 from fedgeom.report.label_names import Naming
 from fedgeom.report.markup import escape
@@ -52,11 +54,12 @@ def read_any(folder: str | Path, *, rows: bool = True) -> RunFiles:
     return read_run(folder, rows=rows)
 
 
-def page_of(run: RunFiles) -> str:
-    """Return the page of a run."""
+def page_of(run: RunFiles, back: tuple[str, str] | None = None) -> str:
+    """Return the page of a run; ``back`` is the address and the name of the page that it is opened from."""
     sections = [
         warnings(run),
-        outcomes(run.evaluation, run.verdict),
+        outcomes(run.evaluation, run.verdict) if run.predicts else "",
+        description_section(run.model) if isinstance(run.model, Description) else "",
         _picture(run),
         _names(run.naming),
         curves(run),
@@ -68,7 +71,8 @@ def page_of(run: RunFiles) -> str:
     ]
     body = heading(run) + _contents(sections) + "".join(sections)
     named = run.class_names()
-    return markup.document(f"{run.method}: {run.path.resolve().name}", body, n_classes=max(named, default=-1) + 1)
+    title = f"{run.method}: {run.path.resolve().name}"
+    return markup.document(title, body, n_classes=max(named, default=-1) + 1, back=back)
 
 
 def _contents(sections: list[str]) -> str:
@@ -100,6 +104,8 @@ def heading(run: RunFiles) -> str:
 
 def verdict(run: RunFiles) -> str:
     """Return what to think of the model; marked where nothing speaks for it."""
+    if not run.predicts:
+        return ""
     doubt = run.evaluation is not None and not run.evaluation.beats_majority
     return f'<p class="verdict{" doubt" if doubt else ""}"><b>Verdict.</b> {escape(run.verdict)}</p>'
 
@@ -117,6 +123,8 @@ def question(run: RunFiles) -> str:
     """Say what was asked of whom."""
     names = run.class_names()
     sites = len(run.sites)
+    if not run.predicts:
+        return f"What are the rows of {sites} sites like, together?"
     count = len(names) or run.metrics.get("classes")
     what = f"tell {count} classes apart" if count else "learn together"
     if 0 < len(names) <= 4 and all(len(name) <= 24 for name in names.values()):
@@ -291,9 +299,12 @@ def repeating(run: RunFiles) -> str:
     commands = [
         ("again, with the file below", "fedgeom run federation.toml"),
         ("what left each site", f"fedgeom ledger {name}"),
-        ("the model on new rows", f"fedgeom predict {name} new.csv"),
         ("this page", f"fedgeom report {name}"),
     ]
+    if run.predicts:
+        commands.insert(2, ("the model on new rows", f"fedgeom predict {name} new.csv"))
+    else:
+        commands.insert(2, ("the description", f"fedgeom describe {name}"))
     wide = max(36, *(len(command) for _, command in commands))
     lines = "\n".join(f"{command:<{wide}} # {what}" for what, command in commands)
     versions = ", ".join(f"{key} {value}" for key, value in run.versions.items())

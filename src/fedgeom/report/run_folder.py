@@ -16,7 +16,7 @@ from fedgeom.errors import FedgeomError
 from fedgeom.evaluation.evaluation import Evaluation, read_evaluation
 from fedgeom.federation.ledger import Ledger
 from fedgeom.federation.record import read_folder
-from fedgeom.federation.results import ASIDE_ONLY, UNTESTED, RunWarning, lost_in
+from fedgeom.federation.results import ASIDE_ONLY, DESCRIBED, UNTESTED, RunWarning, lost_in
 from fedgeom.methods import SUMMARIES
 from fedgeom.methods.catalogue import load_model, method_class
 from fedgeom.report.disc import site_shapes
@@ -178,7 +178,17 @@ class RunFiles:
             return "The run goes on: how well its model does is said at the end."
         if state != "finished":
             return "The run did not come to its end, so there is no model to test."
+        if not self.predicts:
+            return DESCRIBED
         return ASIDE_ONLY if self.parameters.get("holdout") else UNTESTED
+
+    @property
+    def predicts(self) -> bool:
+        """Whether the run's method yields a model that predicts; a description does not."""
+        try:
+            return method_class(self.method).predicts
+        except FedgeomError:
+            return True
 
     @property
     def lost(self) -> dict[str, str]:

@@ -106,7 +106,7 @@ def to_html(table: ReportTable) -> str:
     head = f"<thead><tr>{top}</tr></thead>" if any(table.head) else ""
     notes = "".join(paragraph(note.text, note.style) for note in (_cell(one, "dim") for one in table.notes))
     name = table.title or ", ".join(filter(None, table.head))
-    return scroll(f"<table>{head}<tbody>{body}</tbody></table>", name) + notes
+    return scroll(f"<table>{head}<tbody>{body}</tbody></table>", f"Table: {name}") + notes
 
 
 def _cell(one: str | Cell, style: Style = "") -> Cell:

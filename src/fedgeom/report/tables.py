@@ -12,7 +12,15 @@ import numpy as np
 
 from fedgeom.data.validation import SiteSummary
 from fedgeom.errors import InputError
-from fedgeom.evaluation.benchmark import JUDGED, Row, Sweep, method_rows, recommendation, rival_rows
+from fedgeom.evaluation.benchmark import (
+    JUDGED,
+    Row,
+    Sweep,
+    method_rows,
+    recommendation,
+    rival_rows,
+    uneven_effort,
+)
 from fedgeom.evaluation.evaluation import COLUMNS, LEAST_ROWS, TITLES, Evaluation, score_rows
 from fedgeom.federation.ledger import Ledger
 from fedgeom.report.label_names import Naming
@@ -241,7 +249,9 @@ def sweep_tables(swept: Sweep) -> list[ReportTable]:
 def comparison_table(swept: Sweep) -> ReportTable:
     """Return what methods are measured against, the methods, those that failed, and which to take."""
     rivals = rival_rows(swept)
-    methods = method_rows(swept)
+    found = method_rows(swept)
+    methods = [*(row for row in found if row.alone and row.figures), *(row for row in found if not row.alone)]
+    methods += [row for row in found if row.alone and not row.figures]
     shown = [name for name in COLUMNS if any(name in row.figures for row in [*rivals, *methods])]
     paired = any(row.difference is not None for row in methods)
     gap = ["from the best"] if paired else []
@@ -255,10 +265,10 @@ def comparison_table(swept: Sweep) -> ReportTable:
             difference = "" if row.difference is None else str(row.difference)
             rows.append(
                 [
-                    Cell(row.name, "strong"),
+                    Cell(row.name, "dim" if row.alone else "strong"),
                     *(_figure(row, name) for name in shown),
                     *([difference] if paired else []),
-                    size(row.sent),
+                    size(row.sent) if row.sent else "–",
                     f"{row.seconds:.1f} s",
                 ]
             )
@@ -269,14 +279,18 @@ def comparison_table(swept: Sweep) -> ReportTable:
         notes.insert(0, "")
     if paired:
         notes.append("from the best: in balanced accuracy, seed by seed (Student's t, corrected for splits)")
+    efforts = uneven_effort(swept)
+    if efforts:
+        notes.append(Cell(efforts, "doubt"))
     seeds = len(swept.seeds)
+    made = [f"seeds {', '.join(map(str, swept.seeds))}; {swept.command}"] if swept.command else []
     return ReportTable(
         f"The same rows, {swept.share:.0%} kept aside, {seeds} seed{'' if seeds == 1 else 's'}",
         head,
         rows,
         right=range(1, len(head)),
         aside="95 % intervals of one split",
-        notes=[*notes, "", Cell(recommendation(swept), "strong")],
+        notes=[*notes, "", Cell(recommendation(swept), "strong"), *made],
     )
 
 

@@ -24,7 +24,11 @@ WORDS = {
     "prepare.products": "masked products of columns, for components",
     "prepare.directions": "masked covariance times directions, for components",
     "prepare.ranks": "masked choices of columns",
+    "prepare.class-bins": "masked numbers of values in bins, for quantiles of each class",
+    "prepare.summaries": "masked sums of columns, squares and gaps of each class",
     "prepare.rows": "show every site the last sum; it prepares its rows",
+    "describe.gaps": "each site's gaps, column by column",
+    "describe.take": "the sites make the description from the sums that they checked",
     "hulls.scales": "masked means and deviations of the columns, for a joint scale",
     "hulls.scatter": "masked scatter, for a joint map",
     "hulls.extent": "masked sizes",
@@ -104,6 +108,7 @@ STAGES = {
     "evaluation": "Testing the model",
 }
 """What a question is for, by the first part of its kind; all others are the learning itself."""
+LEARNING = "Learning"
 
 SUMS = ("sum.confirm", "sum.witness", "sum.unmask")
 """The questions that belong to the sum before them."""
@@ -124,4 +129,4 @@ def stage_of(kind: str) -> str:
     >>> stage_of("prepare.bins"), stage_of("hulls.encode")
     ('Preparing the rows', 'Learning')
     """
-    return STAGES.get(kind.partition(".")[0], "Learning")
+    return STAGES.get(kind.partition(".")[0], LEARNING)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import errno
+import io
+import time
 import urllib.parse
 from collections.abc import Callable
 from typing import Any
@@ -11,37 +14,56 @@ from jinja2 import Environment, PackageLoader, select_autoescape
 from markupsafe import Markup
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
+from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from fedgeom.data.readers import READERS
 from fedgeom.deploy.coordinator import is_running, list_sites
 from fedgeom.deploy.coordinator_folder import CoordinatorFolder
 from fedgeom.deploy.federation_check import check_federation
 from fedgeom.deploy.preview import preview
 from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.errors import FedgeomError, InputError, printable
+from fedgeom.federation.record import Status
 from fedgeom.protocols.plan import leaves as planned_leaves
 from fedgeom.report.at_site import RESULTS, read_site_run
-from fedgeom.report.markup import POLICY
+from fedgeom.report.markup import POLICY, duration, interval_chart
+from fedgeom.report.outcomes import KINDS as ROUND_KINDS
+from fedgeom.report.outcomes import curve_chart, round_charts
 from fedgeom.report.page import page_of
 from fedgeom.report.run_folder import RunFiles, read_run
-from fedgeom.report.table import ReportTable, to_html
+from fedgeom.report.table import ReportTable, size, to_html
 from fedgeom.report.tables import preview_tables, sites_table
+from fedgeom.report.words import in_words
 from fedgeom.storage import write_text
 from fedgeom.studio import runs as studio_runs
 from fedgeom.studio import steward
-from fedgeom.studio.places import PAGE, Place, plain, run_line, run_names, side_by_side
+from fedgeom.studio.places import (
+    PAGE,
+    Kind,
+    Place,
+    RunComparison,
+    plain,
+    run_line,
+    run_names,
+    side_by_side,
+    unsettled,
+)
+from fedgeom.studio.predicting import predict, prediction_file, read_prediction, usable_runs
 from fedgeom.studio.runs import Watcher, stream
 from fedgeom.studio.studies import (
     MOST_COLUMNS,
     PREPARATIONS,
+    examples,
     file_facts,
     is_for_sites,
     job_facts,
     keep_file,
-    method_names,
+    method_groups,
+    new_example,
     new_job_study,
     new_study,
+    study_cost,
 )
 
 
@@ -52,12 +74,14 @@ def environment(place: Place, token: str) -> Environment:
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
     made.globals |= {"place": place, "at": lambda path: f"/{token}{path}", "html": _safe_html}
+    made.globals |= {"size": size, "duration": duration}
     here = f"{place.path}/"  # its pages speak of files as they lie in the folder
 
     def plain(text: Any) -> str:
         return printable(str(text).replace(here, "").replace("studies/../", ""), lines=True)
 
     made.filters["plain"] = plain
+    made.filters["in_words"] = in_words
     return made
 
 
@@ -115,7 +139,9 @@ class Handlers:
     def routes(self) -> list[Route]:
         """Return which address shows what."""
         get: dict[str, Callable[..., Any]] = {
-            "/": self.home, "/files": self.files, "/studies/{name}": self.study, "/runs": self.runs,
+            "/": self.home, "/predict": self.predict, "/predictions/{name}": self.prediction,
+            "/predictions/{name}/file": self.prediction_file, "/compare.csv": self.compare_file,
+            "/files": self.files, "/studies/{name}": self.study, "/runs": self.runs,
             "/runs/{name}": self.run, "/runs/{name}/live": self.live, "/runs/{name}/report": self.report,
             "/compare": self.compare, "/site": self.site, "/site/results/{name}": self.result,
             "/coordinator": self.coordinator,
@@ -124,24 +150,105 @@ class Handlers:
             "/files/{name}": self.keep, "/studies": self.make_study, "/studies/{name}": self.save_study,
             "/coordinator/studies": self.make_job,
             "/studies/{name}/run": self.run_here, "/studies/{name}/submit": self.submit, "/runs/{name}/stop": self.stop,
+            "/runs/{name}/rename": self.rename, "/examples/{name}": self.try_example, "/predict": self.make_prediction,
+            "/files/remove": self.remove_files, "/studies/remove": self.remove_studies,
+            "/runs/remove": self.remove_runs, "/bin/empty": self.empty_bin, "/bin/{batch}/restore": self.restore,
             "/site/approve": self.approve, "/site/revoke": self.revoke, "/site/preview": self.rehearse,
         }  # fmt: skip
+        first = sorted(post.items(), key=lambda one: "{name}" in one[0])  # what is fixed comes before any name
         return [
             *(Route(path, one, methods=["GET"]) for path, one in get.items()),
-            *(Route(path, one, methods=["POST"]) for path, one in post.items()),
+            *(Route(path, one, methods=["POST"]) for path, one in first),
         ]
 
-    def go(self, path: str) -> Response:
+    def go(self, path: str, **query: str) -> Response:
         """Send the browser to another page."""
-        return RedirectResponse(f"/{self.token}{urllib.parse.quote(path)}", status_code=303)
+        asked = f"?{urllib.parse.urlencode(query)}" if query else ""
+        return RedirectResponse(f"/{self.token}{urllib.parse.quote(path)}{asked}", status_code=303)
+
+    def _undo(self, request: Request) -> dict[str, Any]:
+        """Return what was just removed, so that the page offers to bring it back."""
+        batch = request.query_params.get("removed", "")
+        found = self.place.in_batch(batch) if batch else []
+        names = [one.stem if one.suffix == ".toml" else one.name for one in found]
+        return {"removed": batch if found else "", "binned_names": names}
 
     def home(self, request: Request) -> HTMLResponse:
         """Show what is here, and where to drop a file."""
         names = run_names(self.place.runs)
+        latest = [run_line(self.place.runs / name) for name in names[:8]]
+        jobs = steward.count_waiting(self.place.path) if self.place.is_site else 0
         return self.pages(
-            "home.html", tables=self.place.table_names(), studies=self.place.study_names()[:20],
-            runs=[run_line(self.place.runs / name) for name in names[:8]], count=len(names),
+            "home.html", tables=self.place.table_names(), studies=self.place.study_names()[:20], runs=latest,
+            count=len(names), open=unsettled(latest), jobs=jobs, examples=examples(), endings=", ".join(READERS),
+            binned=self.place.binned(), **self._undo(request),
         )  # fmt: skip
+
+    async def try_example(self, request: Request) -> Response:
+        """Write an example's tables and study."""
+        name = request.path_params["name"]
+        return self.go(f"/studies/{await run_in_threadpool(new_example, self.place, name)}")
+
+    async def remove_files(self, request: Request) -> Response:
+        """Move tables to the bin."""
+        return await self._remove(request, "files", "/")
+
+    async def remove_studies(self, request: Request) -> Response:
+        """Move studies to the bin."""
+        return await self._remove(request, "studies", "/")
+
+    async def remove_runs(self, request: Request) -> Response:
+        """Move runs to the bin; those that go on have to be stopped first."""
+        return await self._remove(request, "runs", "/runs")
+
+    async def _remove(self, request: Request, kind: Kind, then: str) -> Response:
+        form = await read_form(request)
+        names = [*form.get("file", []), *form.get("run", [])]
+        if kind == "runs":
+            for name in names:
+                studio_runs.check_ended(self.place, name)
+        return self.go(then, removed=self.place.remove(kind, names))
+
+    async def restore(self, request: Request) -> Response:
+        """Bring back what was removed."""
+        self.place.restore(request.path_params["batch"])
+        return self.go("/")
+
+    async def empty_bin(self, request: Request) -> Response:
+        """Delete for good what was removed."""
+        await run_in_threadpool(self.place.empty_bin)
+        return self.go("/")
+
+    async def rename(self, request: Request) -> Response:
+        """Give a run another name."""
+        name = request.path_params["name"]
+        studio_runs.check_ended(self.place, name)
+        new = self.place.rename("runs", name, "".join((await read_form(request)).get("new", [])))
+        return self.go(f"/runs/{new}")
+
+    def predict(self, request: Request) -> HTMLResponse:
+        """Ask which model is to predict the classes of which rows."""
+        asked = request.query_params
+        runs = usable_runs(self.place)
+        return self.pages(
+            "predict.html", runs=runs, run=asked.get("run", ""), table=asked.get("table", ""),
+            tables=self.place.table_names(), made=self.place.prediction_names(), endings=", ".join(READERS),
+        )  # fmt: skip
+
+    async def make_prediction(self, request: Request) -> Response:
+        """Predict the classes of a table's rows."""
+        form = {key: values[-1].strip() for key, values in (await read_form(request)).items()}
+        given = [form.get(key, "") for key in ("run", "table", "site", "unknown")]
+        made = await run_in_threadpool(predict, self.place, *given, form.get("ignore") == "yes")
+        return self.go(f"/predictions/{made}")
+
+    def prediction(self, request: Request) -> HTMLResponse:
+        """Show what was predicted."""
+        return self.pages("prediction.html", found=read_prediction(self.place, request.path_params["name"]))
+
+    def prediction_file(self, request: Request) -> Response:
+        """Hand out a file of predictions."""
+        return FileResponse(prediction_file(self.place, request.path_params["name"]), media_type="text/csv")
 
     async def keep(self, request: Request) -> Response:
         """Keep a file that was dropped."""
@@ -155,8 +262,8 @@ class Handlers:
             raise InputError("no table was chosen")
         facts = [file_facts(self.place.table(name)) for name in names]
         return self.pages(
-            "files.html", names=names, facts=facts, first=facts[0], most=MOST_COLUMNS, methods=method_names(),
-            preparations=PREPARATIONS,
+            "files.html", names=names, facts=facts, first=facts[0], most=MOST_COLUMNS,
+            methods=method_groups(), preparations=PREPARATIONS,
         )  # fmt: skip
 
     async def make_study(self, request: Request) -> Response:
@@ -190,6 +297,7 @@ class Handlers:
             chosen=checked.chosen,
             method=method,
             leaves=planned_leaves(checked.method) if checked.method else (),
+            cost=study_cost(checked),
         )
 
     async def save_study(self, request: Request) -> Response:
@@ -222,7 +330,9 @@ class Handlers:
         page = min(max(int(asked) if asked.isdecimal() and len(asked) < 9 else 1, 1), last)
         lines = [run_line(self.place.runs / name) for name in names[(page - 1) * PAGE : page * PAGE]]
         part = "runs_list.html" if request.headers.get("hx-request") else "runs.html"
-        return self.pages(part, runs=lines, page=page, last=last, count=len(names), find=word)
+        return self.pages(
+            part, runs=lines, page=page, last=last, count=len(names), find=word, **self._undo(request)
+        )
 
     def run(self, request: Request) -> HTMLResponse:
         """Show a run: while it goes on, how it stands; afterwards, where its report is."""
@@ -230,11 +340,15 @@ class Handlers:
         if studio_runs.is_alive(self.place, name) is None:
             self.place.run(name)  # what the studio started may not have a folder yet
         status = studio_runs.run_status(self.place, name)
-        progress = Watcher(self.place.runs / name).look()
-        shown = run_line(self.place.runs / name)
+        watcher = Watcher(self.place.runs / name)
+        watcher.look()
+        readable = (self.place.runs / name / "config.json").is_file()
+        ended = read_run(self.place.runs / name, rows=False) if readable and status.state == "finished" else None
         return self.pages(
-            "run.html", name=name, status=status, progress=progress, line=shown, ends=studio_runs.ENDS,
-            log=studio_runs.log_end(self.place, name), readable=(self.place.runs / name / "config.json").is_file(),
+            "run.html", name=name, line=run_line(self.place.runs / name), log=studio_runs.log_end(self.place, name),
+            readable=readable, verdict=ended.verdict if ended else "",
+            doubt=bool(ended and ended.evaluation and not ended.evaluation.beats_majority),
+            **_standing(watcher, status),
         )  # fmt: skip
 
     async def live(self, request: Request) -> StreamingResponse:
@@ -245,7 +359,7 @@ class Handlers:
         events = stream(
             self.place.runs / name,
             lambda: studio_runs.run_status(self.place, name),
-            lambda progress, status: self.pages.text("progress.html", progress=progress, status=status),
+            lambda watcher, status: self.pages.text("progress.html", **_standing(watcher, status)),
             studio_runs.ENDS,
         )
         return StreamingResponse(events, media_type="text/event-stream")
@@ -258,22 +372,43 @@ class Handlers:
 
     def report(self, request: Request) -> HTMLResponse:
         """Show a run's report, as it is now."""
-        return self._page(read_run(self.place.run(request.path_params["name"])))
+        name = request.path_params["name"]
+        return self._page(read_run(self.place.run(name)), f"/runs/{urllib.parse.quote(name)}", name)
 
     def result(self, request: Request) -> HTMLResponse:
         """Show what the site itself has of a run, with its own rows."""
-        return self._page(read_site_run(self._site().path / RESULTS / plain(request.path_params["name"])))
+        found = read_site_run(self._site().path / RESULTS / plain(request.path_params["name"]))
+        return self._page(found, "/site", "the steward's page")
 
-    def _page(self, run: RunFiles) -> HTMLResponse:
-        return HTMLResponse(page_of(run), headers={"content-security-policy": f"{POLICY}; frame-ancestors 'none'"})
+    def _page(self, run: RunFiles, path: str, name: str) -> HTMLResponse:
+        page = page_of(run, (f"/{self.token}{path}", f"studio: {name}"))
+        return HTMLResponse(page, headers={"content-security-policy": f"{POLICY}; frame-ancestors 'none'"})
 
     def compare(self, request: Request) -> HTMLResponse:
         """Show runs side by side."""
+        found = self._side_by_side(request)
+        charts = [(title, Markup(interval_chart(lines))) for title, lines in found.charts]
+        curves = "".join(curve_chart(ROUND_KINDS[kind], series) for kind, series in found.curves.items())
+        return self.pages("compare.html", found=found, charts=charts, curves=Markup(curves))
+
+    def compare_file(self, request: Request) -> Response:
+        """Hand out what the page of runs side by side shows, as a table."""
+        found = self._side_by_side(request)
+        text = io.StringIO(newline="")
+        out = csv.writer(text)
+        out.writerow(["", *found.names])
+        for title, lines in found.charts:
+            said = {line.label: line.said for line in lines}
+            out.writerow([title, *(said.get(name, "") for name in found.names)])
+        out.writerows(found.rows)
+        head = {"content-disposition": 'attachment; filename="runs.csv"'}
+        return Response(text.getvalue(), media_type="text/csv", headers=head)
+
+    def _side_by_side(self, request: Request) -> RunComparison:
         names = list(dict.fromkeys(request.query_params.getlist("run")))[:12]
         if not names:
             raise InputError("no run was chosen: mark some in the list, then compare them")
-        head, rows = side_by_side([self.place.run(name) for name in names])
-        return self.pages("compare.html", head=head, rows=rows, names=names)
+        return side_by_side([self.place.run(name) for name in names])
 
     def site(self, request: Request) -> HTMLResponse:
         """Show the steward's page."""
@@ -310,13 +445,35 @@ class Handlers:
         folder = self._coordinator()
         return self.pages(
             "coordinator.html", sites=list_sites(folder), running=is_running(folder), address=folder.address(),
-            studies=self.place.study_names(), methods=method_names(), preparations=PREPARATIONS,
+            studies=self.place.study_names(), methods=method_groups(), preparations=PREPARATIONS,
         )  # fmt: skip
 
     def _coordinator(self) -> CoordinatorFolder:
         if not self.place.is_coordinator:
             raise InputError(f"{self.place.path} is no coordinator's folder (fedgeom coordinator init makes one)")
         return CoordinatorFolder(self.place.path)
+
+
+STATES = {
+    "expected": "not yet there",
+    "asked": "is working",
+    "answered": "has answered",
+    "waiting": "waits for its steward's approval",
+    "joined": "is there",
+    "lost": "was lost",
+}
+"""How a site of a run stands, in words."""
+
+
+def _standing(watcher: Watcher, status: Status) -> dict[str, Any]:
+    """Return what the page of a run says of how it stands."""
+    progress = watcher.progress
+    now = time.time()
+    return {
+        "progress": progress, "status": status, "ends": studio_runs.ENDS, "states": STATES,
+        "elapsed": duration(progress.elapsed(now)), "remaining": duration(progress.remaining(now)),
+        "charts": Markup(f'<div class="charts">{charts}</div>' if (charts := round_charts(watcher.figures)) else ""),
+    }  # fmt: skip
 
 
 async def read_form(request: Request) -> dict[str, list[str]]:

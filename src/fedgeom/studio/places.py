@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import re
-from collections.abc import Sequence
+import secrets
+import shutil
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import msgspec
 
 from fedgeom.data.readers import READERS
 from fedgeom.errors import InputError
 from fedgeom.evaluation.evaluation import COLUMNS, Evaluation, read_evaluation
+from fedgeom.evaluation.metrics import Figure
 from fedgeom.federation.record import read_status
+from fedgeom.report.markup import Interval, duration
+from fedgeom.report.outcomes import KINDS as ROUND_KINDS
+from fedgeom.report.outcomes import joint_curve
 from fedgeom.report.page import as_toml, changed_settings
 from fedgeom.report.run_folder import read_run
 from fedgeom.report.table import size
@@ -23,6 +30,11 @@ from fedgeom.storage import make_private_folder
 NAME = re.compile(r"\w[\w. ()+,=@-]{0,119}")
 """Names of files, studies and runs, in any alphabet and as browsers number them, "cells (1).h5ad": no slash, and no dot
 in front."""
+
+
+Kind = Literal["files", "studies", "runs"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+"""What can be removed on the page, each the name of its folder."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +80,16 @@ class Place:
         """What the studio knows of the processes that it started."""
         return self.path / "runs" / ".studio"
 
+    @property
+    def predictions(self) -> Path:
+        """Where predictions are kept that were made on the page."""
+        return self.path / "predictions"
+
+    @property
+    def bin(self) -> Path:
+        """Where things are moved that are removed on the page: one folder for each time."""
+        return self.path / ".bin"
+
     def make(self, folder: Path) -> Path:
         """Make one of the folders, closed to others."""
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -85,9 +107,69 @@ class Place:
         """Return a run's folder by its name."""
         return _in(self.runs, name, "run")
 
+    def file_of(self, kind: Kind, name: str) -> Path:
+        """Return a table, a study's file or a run's folder by its name."""
+        return {"files": self.table, "studies": self.study, "runs": self.run}[kind](name)
+
+    def remove(self, kind: Kind, names: Sequence[str]) -> str:
+        """Move things to the bin, and return the name under which they can be brought back together."""
+        found = [self.file_of(kind, name) for name in names]
+        if not found:
+            raise InputError("nothing was marked: mark what is to be removed first")
+        now = datetime.datetime.now(datetime.UTC)
+        batch = f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
+        target = self.make(self.make(self.bin) / batch) / kind
+        make_private_folder(target)
+        for one in found:
+            one.rename(target / one.name)
+        return batch
+
+    def in_batch(self, batch: str) -> list[Path]:
+        """Return what was removed together; nothing where that is no longer in the bin."""
+        folder = self.bin / plain(batch)
+        return sorted(one for kind in KINDS for one in _listed(folder / kind))
+
+    def restore(self, batch: str) -> list[str]:
+        """Bring back what was removed together, and return the names."""
+        found = self.in_batch(batch)
+        if not found:
+            raise InputError("what was removed is no longer in the bin")
+        for one in found:
+            there = self.path / one.parent.name / one.name
+            if there.exists():
+                raise InputError(
+                    f"there is another {one.name!r} in {one.parent.name} by now; rename or remove it, then try again"
+                )
+        for one in found:
+            one.rename(self.make(self.path / one.parent.name) / one.name)
+        shutil.rmtree(self.bin / batch)
+        return [one.stem if one.suffix == ".toml" else one.name for one in found]
+
+    def empty_bin(self) -> None:
+        """Delete for good what was removed."""
+        if self.bin.is_dir():
+            shutil.rmtree(self.bin)
+
+    def binned(self) -> int:
+        """Return how many things are in the bin."""
+        return sum(len(self.in_batch(one.name)) for one in _listed(self.bin))
+
+    def rename(self, kind: Kind, name: str, new: str) -> str:
+        """Give a study or a run another name; one that is taken is refused."""
+        old = self.file_of(kind, name)
+        target = old.with_name(plain(new.strip()) + (".toml" if kind == "studies" else ""))
+        if target.exists():
+            raise InputError(f"there is a {kind.removesuffix('s')} {new!r} already; choose another name")
+        old.rename(target)
+        return new.strip()
+
     def table_names(self) -> list[str]:
         """Return the kept tables that can be read."""
         return [one.name for one in _listed(self.files) if one.is_file() and can_be_read(one.name)]
+
+    def prediction_names(self) -> list[str]:
+        """Return the files of predictions, the newest first."""
+        return [one.name for one in sorted(_listed(self.predictions), key=lambda one: -one.stat().st_mtime)]
 
     def study_names(self) -> list[str]:
         """Return the studies, the newest first."""
@@ -140,6 +222,11 @@ class RunLine:
     accuracy: str
 
 
+def unsettled(lines: Sequence[RunLine]) -> list[RunLine]:
+    """Return the runs that go on, and those that failed."""
+    return [one for one in lines if one.state != "finished"]
+
+
 def run_names(folder: Path) -> list[str]:
     """Return the names of all runs, the newest first."""
     if not folder.is_dir():
@@ -180,36 +267,80 @@ def _accuracy(tested: Evaluation | None) -> str:
     return f"{tested['own'].accuracy}{floor}"
 
 
-def side_by_side(folders: Sequence[Path]) -> tuple[list[str], list[list[str]]]:
-    """Return a table with a column for each run: figures, cost, and the settings in which they differ."""
+@dataclass(frozen=True)
+class RunComparison:
+    """Several runs side by side."""
+
+    names: list[str]
+    charts: list[tuple[str, list[Interval]]]
+    """For each figure its title, and each run's value; the best is marked."""
+    curves: dict[str, dict[str, list[float]]]
+    """For each kind of figure that was followed, each run's values by round."""
+    rows: list[list[str]]
+    """Cost, and the settings in which the runs differ: a title and a cell for each run."""
+    same_rows: bool
+    """Whether all were tested on equally many rows: otherwise their figures are of different tests."""
+
+
+def side_by_side(folders: Sequence[Path]) -> RunComparison:
+    """Return several runs side by side: figures, cost, and the settings in which they differ."""
     runs = [read_run(folder, rows=False) for folder in folders]
-    head = ["", *(run.path.name for run in runs)]
-    rows: list[list[str]] = [
+    charts = []
+    for key, title in COLUMNS.items():
+        found = {run.path.name: _figure(run.evaluation, key) for run in runs}
+        known = {name: figure for name, figure in found.items() if figure is not None}
+        if not known:
+            continue
+        best = max(figure.value for figure in known.values())
+        lines = [
+            Interval(
+                name, figure.value, figure.low, figure.high, str(figure), figure.value == best and len(known) > 1
+            )
+            for name, figure in known.items()
+        ]
+        charts.append((title, lines))
+    rows = [
         ["method", *(run.method for run in runs)],
         ["state", *(str(run.status["state"]) for run in runs)],
         ["sites", *(str(len(run.sites)) for run in runs)],
         ["seed", *(str(run.config["seed"]) for run in runs)],
+        ["test rows", *(f"{run.evaluation.rows:,}" if run.evaluation else "–" for run in runs)],
+        ["majority class", *(str(_figure(run.evaluation, "accuracy", "majority") or "–") for run in runs)],
+        ["left each site", *(size(round(run.ledger.sent() / max(len(run.ledger.sites), 1))) for run in runs)],
+        ["took", *(_took(run.metrics.get("seconds")) for run in runs)],
+        ["warnings", *(str(len(run.warnings)) for run in runs)],
     ]
-    for key, title in COLUMNS.items():
-        figures = [_figure(run.evaluation, key) for run in runs]
-        if any(figures):
-            rows.append([title, *(one or "–" for one in figures)])
-    rows.append(
-        ["floor (majority class)", *(_figure(run.evaluation, "accuracy", "majority") or "–" for run in runs)]
-    )
-    rows.append(
-        ["left each site", *(size(round(run.ledger.sent() / max(len(run.ledger.sites), 1))) for run in runs)]
-    )
-    rows.append(["seconds", *(str(run.metrics.get("seconds", "–")) for run in runs)])
-    rows.append(["warnings", *(str(len(run.warnings)) for run in runs)])
     settings: list[dict[str, Any]] = [changed_settings(run) for run in runs]
     for key in sorted({key for one in settings for key in one}):
-        values = [as_toml(one[key]) if key in one else "default" for one in settings]
+        values = [_setting(run.parameters, one, key) for run, one in zip(runs, settings, strict=True)]
         if len(set(values)) > 1 or len(runs) == 1:
             rows.append([key, *values])
-    return head, rows
+    curves: dict[str, dict[str, list[float]]] = {}
+    for kind in ROUND_KINDS:
+        followed = {run.path.name: joint_curve(run.rounds, kind) for run in runs}
+        if any(followed.values()):
+            curves[kind] = {name: values for name, values in followed.items() if values}
+    tested = {run.evaluation.rows for run in runs if run.evaluation is not None}
+    return RunComparison(
+        [run.path.name for run in runs],
+        charts,
+        curves,
+        rows,
+        len(tested) < 2,
+    )
 
 
-def _figure(tested: Evaluation | None, key: str, model: str = "own") -> str:
-    found = getattr(tested[model], key) if tested is not None and model in tested else None
-    return "" if found is None else str(found)
+def _setting(parameters: Mapping[str, Any], changed: Mapping[str, Any], key: str) -> str:
+    """Return a run's setting as a file has it; a method without that setting has none."""
+    if key in changed:
+        return as_toml(changed[key])
+    return "default" if key in parameters else "–"
+
+
+def _took(seconds: Any) -> str:
+    return duration(float(seconds)) if isinstance(seconds, int | float) else "–"
+
+
+def _figure(tested: Evaluation | None, key: str, model: str = "own") -> Figure | None:
+    found: Figure | None = getattr(tested[model], key) if tested is not None and model in tested else None
+    return found

@@ -9,18 +9,23 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import msgspec
 
 from fedgeom.deploy.coordinator_folder import CoordinatorFolder
-from fedgeom.deploy.submit import Follower, new_job
-from fedgeom.errors import printable
+from fedgeom.deploy.submit import Follower, LineReader, new_job
+from fedgeom.errors import FedgeomError, InputError, printable
 from fedgeom.federation.coordinator import Event
+from fedgeom.federation.ledger import LedgerEntry
+from fedgeom.federation.plan import ANY_SHAPE
 from fedgeom.federation.record import Status, read_status, write_status
-from fedgeom.report.words import SUMS, in_words, stage_of
+from fedgeom.memo import memoize
+from fedgeom.methods.catalogue import method_class
+from fedgeom.protocols.plan import costs_of
+from fedgeom.report.words import LEARNING, SUMS, in_words, stage_of
 from fedgeom.storage import is_locked, write_json
 from fedgeom.studio.places import Place
 
@@ -31,6 +36,8 @@ MOST_LOG = 4000
 SHOWN = 12
 """So many of the last questions are shown."""
 POLL_SECONDS = 0.5
+FEWEST_ROUNDS = 3
+"""A question that is put as often as this comes in rounds."""
 
 _ours: dict[int, subprocess.Popen[bytes]] = {}
 
@@ -110,6 +117,12 @@ def is_alive(place: Place, run: str) -> bool | None:
     return bool(launch.started) and process_start(launch.pid) == launch.started
 
 
+def check_ended(place: Place, run: str) -> None:
+    """Refuse to move the folder of a run that goes on."""
+    if run_status(place, run).state not in ENDS and (is_alive(place, run) or is_locked(place.runs / run / "lock")):
+        raise InputError(f"the run {run!r} goes on; stop it first")
+
+
 def run_status(place: Place, run: str) -> Status:
     """Say how a run stands; one whose process died without a word is written down as interrupted."""
     folder = place.runs / run
@@ -183,18 +196,77 @@ class QuestionProgress:
 
 
 @dataclass
-class Progress:
-    """How a run stands, from its events."""
+class SiteProgress:
+    """How one site of a run stands."""
 
+    state: str = "expected"
+    """expected, joined, asked, answered, waiting (for approval) or lost."""
+    detail: str = ""
+    sent: int = 0
+    """Bytes that left it."""
+
+
+@dataclass(frozen=True)
+class RunOutline:
+    """What a run is going to ask: its kinds of questions, and how often each is put."""
+
+    times: Mapping[str, int]
+
+    @property
+    def questions(self) -> int:
+        """How many questions the plan has; a run may need fewer, or repeat some."""
+        return sum(self.times.values())
+
+    @property
+    def round_kind(self) -> str:
+        """The question that comes once in each round; nothing where there are no rounds."""
+        own = {
+            kind: times for kind, times in self.times.items() if stage_of(kind) == LEARNING and kind not in SUMS
+        }
+        most = max(own.values(), default=0)
+        return next((kind for kind, times in own.items() if times == most >= FEWEST_ROUNDS), "")
+
+
+@memoize(8)
+def outline_of(file: Path, changed: float) -> RunOutline | None:
+    """Return what a run is going to ask, from its configuration; None where the method is not installed here."""
+    try:
+        config = msgspec.json.decode(file.read_bytes())
+        method = method_class(config["method"]).from_terms(config["parameters"])
+        shape = replace(ANY_SHAPE, sites=tuple(sorted(config["sites"])))
+        times: dict[str, int] = {}
+        for one in costs_of(method, shape).exchanges:
+            times[one.kind] = times.get(one.kind, 0) + one.times
+        return RunOutline(times)
+    except (FedgeomError, OSError, ValueError, KeyError):
+        return None
+
+
+@dataclass
+class Progress:
+    """How a run stands, from its events and its ledger."""
+
+    outline: RunOutline | None = None
     questions: list[QuestionProgress] = field(default_factory=list)
     count: int = 0
+    sites: dict[str, SiteProgress] = field(default_factory=dict)
+    rounds: int = 0
+    """How many rounds were begun."""
+    began: float | None = None
+    """When the run began, in seconds since 1970."""
 
     def take(self, event: Event) -> None:
         """Note an event."""
+        site = self.sites.setdefault(event.site, SiteProgress()) if event.site else SiteProgress()
+        if event.state != "figures":
+            site.state = event.state
+            site.detail = event.detail
         if event.step > self.count:
             self.count = event.step
             if event.kind not in SUMS or not self.questions:
                 self.questions.append(QuestionProgress(event.step, in_words(event.kind), stage_of(event.kind)))
+            if self.outline is not None and event.kind == self.outline.round_kind:
+                self.rounds += 1
         if not self.questions:
             return
         last = self.questions[-1]
@@ -214,33 +286,83 @@ class Progress:
         """The last questions, the newest first."""
         return self.questions[: -SHOWN - 1 : -1]
 
+    @property
+    def stage(self) -> str:
+        """What the run is doing."""
+        return self.questions[-1].stage if self.questions else "Starting"
+
+    @property
+    def of_rounds(self) -> int:
+        """How many rounds there are at most; 0 where a run has none."""
+        return self.outline.times[self.outline.round_kind] if self.outline and self.outline.round_kind else 0
+
+    @property
+    def share(self) -> float:
+        """How much of the run is done, from 0 to 1, by its number of questions."""
+        if self.outline is None or not self.outline.questions:
+            return 0.0
+        return min(self.count / self.outline.questions, 1.0)
+
+    def elapsed(self, now: float) -> float | None:
+        """Return for how many seconds the run has gone on."""
+        return None if self.began is None else max(now - self.began, 0.0)
+
+    def remaining(self, now: float) -> float | None:
+        """Return about how many seconds are left; None where that cannot be said yet."""
+        elapsed = self.elapsed(now)
+        if elapsed is None or not 0.1 < self.share < 1.0:
+            return None
+        return elapsed * (1 - self.share) / self.share
+
 
 class Watcher:
-    """Reads a run's events as they are written; a run that is resumed writes them anew."""
+    """Reads a run's events, its ledger and its rounds as they are written; a run that is resumed writes them anew."""
 
     def __init__(self, folder: Path):
-        self._follower = Follower(folder)
+        self._folder = folder
+        self._events = Follower(folder)
+        self._ledger = LineReader(folder / "ledger.jsonl")
+        self._rounds = LineReader(folder / "rounds.jsonl")
         self.progress = Progress()
+        self.figures: list[dict[str, float]] = []
+        """The figures of each round, where they are followed."""
 
     def look(self) -> Progress:
         """Return how the run stands now."""
-        anew, events = self._follower.new()
+        anew, events = self._events.new()
         if anew:
             self.progress = Progress()
+        config = self._folder / "config.json"
+        if self.progress.began is None and config.is_file():
+            changed = config.stat().st_mtime
+            self.progress.began = changed
+            self.progress.outline = outline_of(config, changed)
         for event in events:
             self.progress.take(event)
+        anew, lines = self._ledger.new()
+        if anew:
+            for site in self.progress.sites.values():
+                site.sent = 0
+        for line in lines:
+            entry = msgspec.json.decode(line, type=LedgerEntry)
+            self.progress.sites.setdefault(entry.site, SiteProgress()).sent += entry.bytes
+        anew, lines = self._rounds.new()
+        if anew:
+            self.figures = []
+        self.figures += [msgspec.json.decode(line, type=dict[str, float]) for line in lines]
         return self.progress
 
 
 async def stream(
-    folder: Path, status: Callable[[], Status], page: Callable[[Progress, Status], str], ends: tuple[str, ...]
+    folder: Path, status: Callable[[], Status], page: Callable[[Watcher, Status], str], ends: tuple[str, ...]
 ) -> AsyncIterator[str]:
     """Yield server-sent events: the page of how the run stands whenever that changed, and "ended" in the end."""
     watcher = Watcher(folder)
     before = ""
     while True:
         now = await asyncio.to_thread(status)  # before the events, so that none is missed at the end
-        text = page(await asyncio.to_thread(watcher.look), now)
+        await asyncio.to_thread(watcher.look)
+        text = page(watcher, now)
         if text != before:
             before = text
             yield "event: progress\n" + "".join(f"data: {line}\n" for line in text.splitlines()) + "\n"

@@ -56,6 +56,11 @@ def overview(path: Path) -> dict[str, Any]:
     }
 
 
+def count_waiting(path: Path) -> int:
+    """Return how many jobs wait for the steward."""
+    return len(ApprovalStore(path).read().waiting)
+
+
 def _job(hash: str, job: JobTerms | None, state: str) -> dict[str, Any]:
     settings: Mapping[str, Any] = {} if job is None else job.settings
     return {

@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,14 +16,19 @@ from typing import Any
 import numpy as np
 
 from fedgeom.data.csv import read_cells
+from fedgeom.data.datasets import available, load_set
+from fedgeom.data.demo_data import LABEL, in_own_words, write_raw_tables
 from fedgeom.data.frames import check_h5ad, check_parquet
 from fedgeom.data.tables import need
 from fedgeom.deploy.coordinator import is_running
 from fedgeom.deploy.coordinator_folder import CoordinatorFolder
+from fedgeom.deploy.federation_check import CheckedFederation
 from fedgeom.deploy.federation_file import build_method, read_federation, site_names, terms_of
 from fedgeom.errors import FedgeomError, InputError
 from fedgeom.federation.method import METHODS
 from fedgeom.federation.policy import hash_terms
+from fedgeom.methods import SUMMARIES
+from fedgeom.protocols.plan import Costs, costs_of, shape_of
 from fedgeom.protocols.plan import leaves as planned_leaves
 from fedgeom.storage import check_archive, write_text
 from fedgeom.studio.places import Place, can_be_read, plain
@@ -116,6 +122,19 @@ def _write(place: Place, stem: str, lines: Sequence[str]) -> str:
     raise InputError(f"there are too many studies called {stem}")
 
 
+MOST_COUNTED = 2_000_000
+"""Of tables with more cells than this the cost is counted on demand: `fedgeom cost` rehearses their preparation."""
+
+
+def study_cost(checked: CheckedFederation) -> Costs | None:
+    """Return what a study would cost; None where it cannot run, or its tables are large."""
+    if checked.method is None or checked.plan is None or not checked.report.ready:
+        return None
+    if sum(len(site) * site.shape[1] for site in checked.sites) > MOST_COUNTED:
+        return None
+    return costs_of(checked.method, shape_of(checked.method, checked.sites, checked.policy, checked.plan.seed))
+
+
 def is_for_sites(file: Path) -> bool:
     """Say whether a federation file is a job for sites that have their tables themselves: it names none."""
     try:
@@ -163,13 +182,77 @@ def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def method_names() -> list[str]:
-    """Return the methods that can be chosen."""
-    return sorted(METHODS)
+GROUPS: dict[str, tuple[str, ...]] = {
+    "One exchange of sums": ("ridge", "moments", "ellipses", "hulls", "shrunk"),
+    "Few labels": ("xclp", "xclp-training"),
+}
+"""Methods that belong together in a list; all others train in rounds."""
+IN_ROUNDS = "Training in rounds"
+
+
+def method_groups() -> dict[str, list[tuple[str, str]]]:
+    """Return the methods that can be chosen, in groups, each with a line about it."""
+    placed = {name for names in GROUPS.values() for name in names}
+    groups = {title: [name for name in names if name in METHODS] for title, names in GROUPS.items()}
+    groups[IN_ROUNDS] = [name for name in sorted(METHODS) if name not in placed]
+    return {
+        title: [(name, SUMMARIES.get(name, "").partition(": ")[0]) for name in names]
+        for title, names in groups.items()
+    }
+
+
+@dataclass(frozen=True)
+class Example:
+    """Tables to try the studio with."""
+
+    title: str
+    what: str
+    set: str
+    """The built-in set."""
+    rows: int | None = None
+    """So many rows of a site."""
+
+
+EXAMPLES: dict[str, Example] = {
+    "hospitals": Example(
+        "Four hospitals",
+        "Breast tumours, benign or malignant: raw files with gaps, each in its hospital's own words.",
+        "breast-cancer",
+    ),
+    "cells": Example(
+        "T cells of five hospitals",
+        "Seven markers, ten cell types, five vocabularies: flow cytometry.",
+        "hipc",
+        800,
+    ),
+}
+"""The examples; those whose data are not on this machine are not offered."""
+
+
+def examples() -> dict[str, Example]:
+    """Return the examples that can be made here."""
+    there = available()
+    return {name: one for name, one in EXAMPLES.items() if one.set in there}
+
+
+def new_example(place: Place, name: str) -> str:
+    """Write an example's tables and its study, and return the study's name."""
+    if name not in examples():
+        raise InputError(f"there is no example {name!r} here; there are: {', '.join(examples())}")
+    example = EXAMPLES[name]
+    some: dict[str, Any] = {} if example.rows is None else {"rows": example.rows}
+    data, _ = in_own_words(load_set(example.set, test_share=0.0, **some))
+    files = write_raw_tables(data.train, place.make(place.files), prefix=f"example-{name}-")
+    lines = [f"label = {_quoted(LABEL)}", 'names = "own"', 'prepare = "table"', "holdout = 0.25"]
+    for site, file in zip(data.train, files, strict=True):
+        lines.append(f"\n[[sites]]\nname = {_quoted(site.name)}\nfile = {_quoted('../files/' + file.name)}")
+    return _write(place, name, lines)
 
 
 MOST_COLUMNS = 60
 """So many columns are shown."""
+MOST_BARS = 16
+"""So many bars show how a column's values are spread."""
 MOST_CLASSES = 60
 """A column with more values than this is no label."""
 SITES = ("site", "hospital", "donor", "center", "centre", "batch", "clinic", "laboratory")
@@ -187,6 +270,8 @@ class ColumnFacts:
     gaps: int
     distinct: int
     examples: str
+    bars: tuple[float, ...] = ()
+    """How often values occur, each as a share of the most frequent: numbers in bins, words from the commonest on."""
 
 
 @dataclass(frozen=True)
@@ -255,8 +340,23 @@ def _column(name: str, cells: Sequence[Any]) -> ColumnFacts:
         kind = "whole numbers" if whole else "numbers"
     except ValueError:
         kind = "words"
-    few = ", ".join(list(values)[:4])
-    return ColumnFacts(name, kind, len(texts) - len(said), len(values), few + (" …" if len(values) > 4 else ""))
+    few = ", ".join(list(values)[:4]) + (" …" if len(values) > 4 else "")
+    return ColumnFacts(name, kind, len(texts) - len(said), len(values), few, _bars(said, kind))
+
+
+def _bars(said: Sequence[str], kind: str) -> tuple[float, ...]:
+    """Return how often values occur, as heights of bars."""
+    if not said:
+        return ()
+    if kind == "words":
+        counts = [count for _, count in Counter(said).most_common(MOST_BARS)]
+    else:
+        numbers = np.array(said, dtype=np.float64)
+        numbers = numbers[np.isfinite(numbers)]
+        if not len(numbers):
+            return ()
+        counts = np.histogram(numbers, bins=MOST_BARS)[0].tolist()
+    return tuple(count / max(counts) for count in counts)
 
 
 def _frame(frame: Any) -> FileFacts:

@@ -16,7 +16,7 @@ from fedgeom.errors import DecodeError, FedgeomError
 from fedgeom.federation.messages import Question, decode, encode, unpack
 from fedgeom.federation.model import Model, from_bytes
 from fedgeom.testing.adversary import Lie, lies_about, restamped
-from fedgeom.testing.rehearsal import CheckContext, RecordedExchange, Rehearsal, refused, twins
+from fedgeom.testing.rehearsal import CheckContext, RecordedExchange, Rehearsal, need_predictions, refused, twins
 
 ROWS_ALONE = 8
 """How many rows of a site are also given one by one."""
@@ -108,6 +108,7 @@ def ledger_is_complete(context: CheckContext) -> int:
 
 def site_files_match_model(context: CheckContext) -> int:
     """A site's own model file predicts what ``model.for_site(run.local[site])`` predicts."""
+    need_predictions(context)
     from fedgeom.methods.catalogue import read_model  # it loads every method
 
     held = context.rehearsal
@@ -125,6 +126,7 @@ def site_files_match_model(context: CheckContext) -> int:
 
 def evaluation_equals_plain_count(context: CheckContext) -> int:
     """An evaluation's secure sum is the plain count of rows that the sites' models predict rightly, on every engine."""
+    need_predictions(context)
     finished = context.run_with_holdout
     assert finished.evaluation is not None, f"nothing was tested: {list(map(str, finished.warnings))}"
     method = context.method_with_holdout
@@ -148,6 +150,7 @@ def evaluation_equals_plain_count(context: CheckContext) -> int:
 
 def rows_are_predicted_alone(context: CheckContext) -> int:
     """What a model predicts for a row does not depend on the other rows."""
+    need_predictions(context)
     finished = context.run
     asked = 0
     for site in context.sites:

@@ -151,14 +151,6 @@ def test_training_learns_and_the_secure_way_equals_the_open_one():
     assert "train.update" not in told
 
 
-def test_the_same_bytes_come_over_flower():
-    pytest.importorskip("seal")
-    pytest.importorskip("flwr")
-    sites, method = clinics(), HyperFed(**SMALL)
-    one, other = (fedgeom.run(method, sites, seed=1, engine=engine) for engine in ("embedded", "flower-loopback"))
-    assert one.model.to_bytes() == other.model.to_bytes()
-
-
 def test_every_question_may_find_a_new_process():
     """What a process would have built before, a network above all, is forgotten before each question."""
     pytest.importorskip("seal")

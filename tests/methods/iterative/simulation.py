@@ -55,7 +55,7 @@ def simulate(rule: TrainingRule, sites: Sequence[SiteData], seed: int = 0) -> Pl
         if groups:
             mean = middle_of_groups(rule, form, sent, weights, given, groups)
         else:
-            mean = combined(rule, form, sent, weights, given).flat
+            mean = combined(rule, form, sent, weights, given).mean.flat()
         rng = np.random.default_rng([seed % 2**63, number, 2])
         state = rule.next_state(state, like.like(mean), Round(number, 1.0, rng), learner.statistics)
     known = scale[0] if rule.scale != "site" else (None, None)
@@ -108,5 +108,5 @@ def middle_of_groups(
 ) -> Floats:
     """Return the median of the groups' means."""
     parts = [(np.asarray(one), float(weights[one].sum())) for one in groups if weights[one].sum() > 0]
-    means = [form.mean([sent[at] for at in one], weights[one], given, total).flat for one, total in parts]
+    means = [form.mean([sent[at] for at in one], weights[one], given, total).mean.flat() for one, total in parts]
     return rule.combine_rule(np.array(means), np.ones(len(means)))

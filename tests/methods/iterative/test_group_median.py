@@ -10,8 +10,8 @@ import pytest
 
 import fedgeom
 from fedgeom.errors import InputError
+from fedgeom.methods.aggregation import drawn
 from fedgeom.methods.iterative import GroupMedian
-from fedgeom.methods.iterative.aggregation import drawn
 from fedgeom.testing import check_method, example_sites
 from papers.robust.liars import KINDS, lying, with_liars
 from tests.methods.iterative.simulation import simulate
@@ -73,7 +73,7 @@ def test_relatives_of_fedavg_equal_the_same_in_one_loop(method: Any) -> None:
 def test_it_keeps_what_every_method_promises(options: Any) -> None:
     method = fedgeom.FedAvg(n_rounds=1, epochs=1, aggregation=TWIN, **options)
     if options:
-        found = fedgeom.run(method, SITES, seed=2, engine="flower-loopback" if "bits" in options else "embedded")
+        found = fedgeom.run(method, SITES, seed=2)
         assert not found.lost
         if "validation_fraction" not in options:
             assert found.model.to_bytes() == simulate(method, SITES, 2).model.to_bytes()

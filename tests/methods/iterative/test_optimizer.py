@@ -1,6 +1,10 @@
-"""Optimizers: torch's own, on one vector, give what torch gives on a module."""
+"""Optimizers: on one vector they give what torch's own give on a module."""
 
 from __future__ import annotations
+
+import subprocess
+import sys
+from functools import partial
 
 import numpy as np
 import pytest
@@ -15,9 +19,18 @@ from tests.methods.iterative.torching import digits, torch
 
 
 @pytest.mark.parametrize(
-    "optimizer", [SGD(), SGD(momentum=0.9, weight_decay=0.01, nesterov=True), AdamW(weight_decay=0.1)]
+    ("optimizer", "torchs"),
+    [
+        (SGD(), torch.optim.SGD),
+        (SGD(momentum=0.9, weight_decay=0.01), partial(torch.optim.SGD, momentum=0.9, weight_decay=0.01)),
+        (
+            SGD(momentum=0.9, weight_decay=0.01, nesterov=True),
+            partial(torch.optim.SGD, momentum=0.9, weight_decay=0.01, nesterov=True),
+        ),
+        (AdamW(weight_decay=0.1), partial(torch.optim.AdamW, weight_decay=0.1)),
+    ],
 )
-def test_steps_on_the_vector_are_torchs_steps_on_the_module(optimizer):
+def test_steps_on_the_vector_are_torchs_steps_on_the_module(optimizer, torchs):
     learner = NetworkLearner(MLP(features=3, hidden=5), Linear())
     rng = np.random.default_rng(0)
     start, X, y = learner.start(4, 2, rng), rng.normal(size=(9, 4)), np.arange(9) % 2
@@ -31,7 +44,7 @@ def test_steps_on_the_vector_are_torchs_steps_on_the_module(optimizer):
     with torch.no_grad():
         for parameter, value in zip(module.parameters(), values, strict=True):
             parameter.copy_(torch.from_numpy(value))
-    steps = optimizer.build(list(module.parameters()), 0.05)
+    steps = torchs(list(module.parameters()), 0.05)
     rows, labels = torch.from_numpy(X.astype(np.float32)), torch.from_numpy(y)
     for _ in range(4):
         steps.zero_grad()
@@ -40,6 +53,34 @@ def test_steps_on_the_vector_are_torchs_steps_on_the_module(optimizer):
         steps.step()
     for parameter, name in zip(module.parameters(), start, strict=True):
         assert np.allclose(parameter.detach().numpy(), found[name], atol=1e-6)
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+@pytest.mark.parametrize("weight_decay", [0.0, 0.1])
+def test_gradient_steps_are_torchs_to_the_bit(momentum, weight_decay):
+    for nesterov in {False, momentum > 0}:
+        options = {"momentum": momentum, "weight_decay": weight_decay, "nesterov": nesterov}
+        mine, theirs = (torch.nn.Parameter(torch.linspace(-1, 1, 33)) for _ in range(2))
+        ours = SGD(**options).build([mine], 0.3)
+        other = torch.optim.SGD([theirs], 0.3, **options)
+        for seed in range(4):
+            slope = torch.randn(33, generator=torch.Generator().manual_seed(seed))
+            mine.grad, theirs.grad = slope.clone(), slope.clone()
+            ours.step()
+            other.step()
+            assert torch.equal(mine, theirs)
+            assert torch.equal(mine.grad, slope)
+
+
+def test_networks_train_without_torchs_compiler():
+    code = (
+        "import sys, numpy as np, fedgeom\n"
+        "X = np.random.default_rng(0).normal(size=(60, 4))\n"
+        "sites = fedgeom.split(X, (X[:, 0] > 0).astype(int), n_sites=3)\n"
+        "fedgeom.run(fedgeom.FedAvg(network='mlp', n_rounds=1), sites)\n"
+        "assert 'torch' in sys.modules and 'torch._dynamo' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 @pytest.mark.parametrize("secure", [False, True])

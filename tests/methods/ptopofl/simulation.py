@@ -68,7 +68,7 @@ def simulate(method: TopoSettings, sites: Sequence[SiteData], seed: int = 0) -> 
         for j in theta:  # Step 2, Eq. 6
             sent = [local[at] for at in np.flatnonzero(cluster == j)]
             given, counted = Tree(model=models[j]), weight[cluster == j]
-            theta[j] = first.like(combined(method, form, sent, counted, given, whole).flat)
+            theta[j] = first.like(combined(method, form, sent, counted, given, whole).mean.flat())
         share = np.array([np.mean(cluster == j) for j in models])
         consensus = first.like(share @ np.array([theta[j].flat() for j in models]))
         models = {j: (1 - method.beta) * theta[j] + method.beta * consensus for j in models}  # Step 3, Eq. 7

@@ -18,7 +18,7 @@ from fedgeom.methods.iterative.messages import TrainMasked
 from fedgeom.methods.iterative.training import Group
 from fedgeom.methods.iterative.tree import State
 from fedgeom.methods.ptopofl.method import TopoTrainingLoop
-from fedgeom.methods.ptopofl.shapes import Describe, Description
+from fedgeom.methods.ptopofl.shapes import DescribeShape, ShapeDescription
 from fedgeom.methods.ptopofl.site import TopoSite
 from tests.methods.ptopofl.making import concepts, hospitals, vector
 
@@ -117,7 +117,7 @@ def test_a_site_that_sends_no_descriptor_is_left_out_and_stops_nobody(
 ) -> None:
     honest = TopoSite.describe
 
-    def describe(self: TopoSite, ask: Describe) -> Description:
+    def describe(self: TopoSite, ask: DescribeShape) -> ShapeDescription:
         said = honest(self, ask)
         return msgspec.structs.replace(said, descriptor=Array.of(odd)) if self.name == "h1" else said
 

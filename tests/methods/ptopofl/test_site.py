@@ -19,7 +19,7 @@ from fedgeom.methods.iterative.site import generator
 from fedgeom.methods.iterative.training import TrainingLoop
 from fedgeom.methods.iterative.tree import from_wire
 from fedgeom.methods.ptopofl.method import TopoTrainingLoop
-from fedgeom.methods.ptopofl.shapes import Describe, DescribeActivations, DescribePrivately, Description
+from fedgeom.methods.ptopofl.shapes import DescribeActivations, DescribePrivately, DescribeShape, ShapeDescription
 from tests.methods.coordinators import RUN, fresh, overhear, refusals
 from tests.methods.laws import assert_model_files_are_the_sites_own
 from tests.methods.ptopofl.making import hospitals
@@ -48,7 +48,7 @@ def test_each_site_keeps_its_own_model(changes: dict[str, Any]) -> None:
 def test_the_descriptor_is_that_of_the_scaled_rows() -> None:
     method, sites = PTopoFL(n_rounds=1, n_points=20), hospitals(n=3, rows=30)
     asking, talk = agreed(method, sites, seed=4)
-    answers = asking.ask(Describe(round=0), expect=Description)
+    answers = asking.ask(DescribeShape(round=0), expect=ShapeDescription)
     for site in sites:
         Z = (site.X - talk.agreed.centre) / talk.agreed.spread
         rng = generator(4, 0, site.name, purpose=2)
@@ -68,22 +68,22 @@ def test_the_descriptor_is_that_of_the_scaled_rows() -> None:
 )
 def test_only_what_the_terms_need_is_described(settings: dict[str, Any], sent: set[str]) -> None:
     asking, _ = agreed(PTopoFL(**settings), hospitals(n=3, rows=30))
-    answer = asking.ask(Describe(round=0), expect=Description)["h0"]
+    answer = asking.ask(DescribeShape(round=0), expect=ShapeDescription)["h0"]
     arrays = {key for key in ("descriptor", "by_class", "h0", "h1") if getattr(answer, key).numpy().size}
     assert arrays | ({"merges"} if answer.merges else set()) == sent
 
 
 def test_no_descriptor_without_terms_that_ask_for_it() -> None:
     asking, _ = agreed(PTopoFL(cluster_by="none", trust="none"), hospitals(n=3, rows=30))
-    told = asking.ask(Describe(round=0), expect=Description)
+    told = asking.ask(DescribeShape(round=0), expect=ShapeDescription)
     assert set(told.missing.values()) == {"the terms of this run ask for no open descriptor"}
-    told = asking.ask(DescribePrivately(round=0), expect=Description)
+    told = asking.ask(DescribePrivately(round=0), expect=ShapeDescription)
     assert set(told.missing.values()) == {"the terms of this run ask for one private descriptor at most"}
 
 
 def test_who_joined_on_noise_sends_no_open_descriptor_and_one_private_one() -> None:
     method, sites = PTopoFL(epsilon=1.0), hospitals(n=3, rows=40)
-    (reason,) = refusals(method, sites, DescribePrivately, lambda ask: Describe(round=0))
+    (reason,) = refusals(method, sites, DescribePrivately, lambda ask: DescribeShape(round=0))
     assert "no open descriptor" in reason
     (reason,) = refusals(method, sites, DescribePrivately, lambda ask: DescribePrivately(round=1))
     assert "one private descriptor at most" in reason
@@ -92,7 +92,7 @@ def test_who_joined_on_noise_sends_no_open_descriptor_and_one_private_one() -> N
 def test_asked_again_a_private_descriptor_is_the_very_same() -> None:
     """Or its noise would average out."""
     asking, _ = agreed(PTopoFL(epsilon=1.0), hospitals(n=3, rows=40))
-    first, again = (asking.ask(DescribePrivately(round=0), expect=Description)["h0"] for _ in range(2))
+    first, again = (asking.ask(DescribePrivately(round=0), expect=ShapeDescription)["h0"] for _ in range(2))
     assert first == again
 
 
@@ -110,7 +110,7 @@ def test_a_site_describes_itself_as_often_as_the_terms_say(settings: dict[str, i
     engine = EmbeddedEngine(method, sites)
     asking = Coordinator(engine, run=bytes(32), method=method.name, roster=engine.roster)
     TrainingLoop.agree(TopoTrainingLoop(method, asking))
-    answered = {at for at in range(8) if asking.ask(Describe(round=at), of=["h0"], expect=Description)}
+    answered = {at for at in range(8) if asking.ask(DescribeShape(round=at), of=["h0"], expect=ShapeDescription)}
     assert answered == rounds
 
 
@@ -130,7 +130,7 @@ def test_the_first_activations_are_those_of_the_network_that_the_seed_gives() ->
         hospitals(n=3, rows=30),
     )
     asking, talk = agreed(method, sites, seed=4)
-    answers = asking.ask(Describe(round=0), expect=Description)
+    answers = asking.ask(DescribeShape(round=0), expect=ShapeDescription)
     learner = method.build_learner()
     first = learner.start(4, 2, np.random.default_rng([4, 0]))
     for site in sites:
@@ -184,8 +184,8 @@ def test_rows_are_not_described_where_activations_are_and_the_other_way_round() 
     sites = hospitals(n=3, rows=20)
     rows, _ = agreed(PTopoFL(n_rounds=3, n_points=12), sites)
     other = DescribeActivations(round=1, given={}, agreed=bytes(32))
-    assert not rows.ask(other, expect=Description).came
+    assert not rows.ask(other, expect=ShapeDescription).came
     late, _ = agreed(
         PTopoFL(n_rounds=3, n_points=12, descriptor_input="activations", first_descriptor_round=1), sites
     )
-    assert not late.ask(Describe(round=1), expect=Description).came
+    assert not late.ask(DescribeShape(round=1), expect=ShapeDescription).came

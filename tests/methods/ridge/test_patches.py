@@ -90,6 +90,18 @@ def test_pools_cover_every_place_once(down: int, across: int, pools: int) -> Non
     np.testing.assert_array_equal((found > 0).sum(axis=0), 1)
 
 
+def test_pools_that_overlap_weigh_places_by_their_distance_from_the_middle() -> None:
+    found = pool_matrix(6, 4, 2, 0.5)
+    np.testing.assert_allclose(found.sum(axis=1), 1, rtol=1e-6)
+    first = found[0].reshape(6, 4)  # its middle is in row 1, and between columns 0 and 1
+    assert first.argmax() in (4, 5)
+    np.testing.assert_allclose(first[:, 0], first[:, 1], rtol=1e-6)
+    np.testing.assert_allclose(first[2] / first[1], np.exp(-((1 / 1.5) ** 2) / 2), rtol=1e-5)
+    np.testing.assert_allclose(first[:, 3] / first[:, 1], np.exp(-(2.5**2 - 0.5**2) / 2), rtol=1e-5)
+    np.testing.assert_allclose(found[3], found[0][::-1], rtol=1e-6)
+    np.testing.assert_allclose(pool_matrix(6, 4, 1, 4.0), 1 / 24, rtol=0.1)
+
+
 def test_brightness_is_the_mean_of_each_region_and_channel() -> None:
     X = some()
     found = brightness(X, SHAPE, 1, 10.0)

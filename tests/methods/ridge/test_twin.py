@@ -220,6 +220,11 @@ IMAGES: dict[str, tuple[tuple[int, int, int], Any, dict[str, Any]]] = {
         Conv(**SMALL, n_rounds=2, min_cell=3),
         {"n_rounds": 2, "least": 3, "mirror": True},
     ),
+    "learnt, pools overlap": (
+        (9, 8, 3),
+        Conv(**SMALL, overlap=0.6, n_rounds=2, min_cell=3),
+        {"n_rounds": 2, "least": 3, "mirror": True, "overlap": 0.6},
+    ),
     "few move": (
         (7, 6, 1),
         Conv(**SMALL | {"n_filters": 40}, n_rounds=2, min_cell=50),

@@ -88,6 +88,8 @@ class Convolution:
     means: int
     threshold: float = 0.25
     mirror: bool = False
+    overlap: float = 0.0
+    """0: each place is in one pool. Else each pool is a mean of all places, by Gaussian weights around its centre."""
     n_rounds: int = 0
     """Steps in which filters are learnt; 0: they are random."""
     least: int = 1
@@ -129,12 +131,23 @@ class Convolution:
             up = np.maximum(r - self.threshold, 0)
             low = np.maximum(-r - self.threshold, 0)
             parts = []
-            for rows in pieces(down, self.pools):
-                for columns in pieces(across, self.pools):
-                    parts.append(np.sqrt(up[rows, columns].mean(axis=(0, 1))))
-                    parts.append(np.sqrt(low[rows, columns].mean(axis=(0, 1))))
+            for rows in self.weights(down):
+                for columns in self.weights(across):
+                    weights = np.outer(rows, columns)
+                    for one in (up, low):
+                        parts.append(np.sqrt(np.average(one.reshape(down * across, -1), 0, weights.ravel())))
             out.append(np.concatenate(parts))
         return np.array(out)
+
+    def weights(self, count):
+        """How much each place of a line counts in each of its pools."""
+        if not self.overlap:
+            return [
+                [float(at in range(*part.indices(count))) for at in range(count)]
+                for part in pieces(count, self.pools)
+            ]
+        middles = [(2 * at + 1) * count / (2 * self.pools) - 0.5 for at in range(self.pools)]
+        return [norm.pdf(np.arange(count), middle, self.overlap * count / self.pools) for middle in middles]
 
     def light(self, images):
         """The mean of each region and channel."""

@@ -110,7 +110,7 @@ class _Twin:
         if not weights.any():
             return state
         whole = float(sum(map(len, self.sites))) if method.counts_rows else float(len(chosen))
-        mean = combined(method, self.form, sent, weights, given, whole).flat
+        mean = combined(method, self.form, sent, weights, given, whole).mean.flat()
         rng = np.random.default_rng([self.seed % 2**63, number, 2])
         like = Tree(method.sent_like(method.shared(self.first))).like(mean)
         return method.next_state(

@@ -42,3 +42,16 @@ def test_the_work_is_bounded_no_class_is_left_out_and_the_same_rows_give_the_sam
     assert found.names == ("c0", "c1", "rare")
     assert (found.weights == train_baseline(X, y).weights).all()
     assert not np.allclose(found.weights[:, :2], train_baseline(X[:1000], y[:1000]).weights[:, :2])
+
+
+def test_the_same_table_is_trained_on_once_and_another_anew(monkeypatch):
+    trained = []
+    train = evaluation._train
+    monkeypatch.setattr(evaluation, "_train", lambda X, words: trained.append(len(X)) or train(X, words))
+    rng = np.random.default_rng(7)
+    X, y = rng.normal(size=(41, 3)), np.arange(41) % 2
+    first = train_baseline(X, y.astype(str))
+    assert train_baseline(X.copy(), y.astype(str)) is first
+    train_baseline(X, (1 - y).astype(str))
+    train_baseline(X[:, :2], y.astype(str))
+    assert trained == [41, 41, 41]

@@ -1,7 +1,5 @@
-"""Everything that knows Flower is behind this door: no other room imports ``flwr``.
+"""fedgeom inside a Flower federation, by Flower's public interface alone: ServerApp, Grid, ClientApp.
 
-It carries questions across machines (`engine`, `nodes`, `client_app`, `server_app`), or through the same messages in
-one process (`loopback`), knows Flower's commands and log (`commands`, `calls`, `log_lines`), and says which of Flower's
-symbols are replaced, and why (`patch_table`). Folders, jobs and methods are nobody's business here: they come in as
-names, keys and functions, from `fedgeom.deploy`.
+Nothing of Flower is replaced. `engine` carries questions over a grid, `apps` makes the two apps. Folders, jobs and
+methods are nobody's business here: they come in as functions, from `fedgeom.deploy.flower`.
 """

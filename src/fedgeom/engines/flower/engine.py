@@ -1,62 +1,53 @@
-"""Sites on other machines: the same bytes as the embedded engine, carried by Flower.
+"""The coordinator's end of the Flower engine: each question is one Flower message, each answer a reply to one.
 
-`FlowerEngine` runs inside a Flower ServerApp and sends each question as one Flower message; the site's end of it is
-`fedgeom.engines.flower.apps`.
+It runs inside a Flower ServerApp. Flower numbers its nodes, and a run wants sites by their names: each node is asked
+for its name, which counts with a signature only.
 """
 
 from __future__ import annotations
 
 import math
+import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from fedgeom.errors import printable
+from fedgeom.crypto.keys import Identity, verify
+from fedgeom.errors import InputError, ProtocolError, printable
 from fedgeom.federation.coordinator import Lost
 
 if TYPE_CHECKING:
     from flwr.app import Message
 
 RECORD = "fedgeom"
-"""The name of our record in Flower's messages and contexts."""
-
+"""The name of our record in Flower's messages."""
 QUESTION = "query.fedgeom"
-"""The message type; our ClientApp answers no other."""
+INTRODUCE = "query.introduce"
+"""The message types; our ClientApp answers no other."""
+PURPOSE = "introduction"
+"""What the signature under an introduction is for."""
+NUMBER_BYTES = 32
 
 POLL_SECONDS = 0.5
-"""How often the coordinator looks for answers where nobody holds its polls (Flower's own helper looks every 3 s)."""
-
+"""How often the coordinator looks for answers."""
 LOOK_SECONDS = 2.0
 """How often it looks who is connected while it waits."""
-
+INTRODUCTION_SECONDS = 60.0
+"""How long a node may take to say its name."""
+MOST_INTRODUCTIONS = 3
+"""How often a node is asked for its name that does not say it."""
 MOST_TIMES = 5
 """How often one question is put to a site that comes and goes."""
-
-GONE = {3, 4, 5}
-"""Flower's error codes for messages that went down with a node: unavailable question, reply, node."""
-
-CRASHED = 8
-"""Flower's error code for a site's process that died while answering."""
-
-Place = tuple[int, str]
-"""Where a site is: its node, and since when that node has been connected."""
-
-
-class FlowerNode(Protocol):
-    """What Flower tells of a node, as far as we use it."""
-
-    node_id: int
-    public_key: bytes
-    status: str
-    last_activated_at: str
+GONE = {3, 4, 5, 8}
+"""Flower's codes of errors that another try may not meet: a message or a node is gone, a process died."""
 
 
 class FlowerGrid(Protocol):
     """What we use of Flower's grid, by which a ServerApp reaches the nodes."""
 
-    def get_nodes(self) -> Iterable[FlowerNode]:
-        """Return the nodes that Flower knows."""
+    def get_node_ids(self) -> Iterable[int]:
+        """Return the nodes that are connected."""
 
     def push_messages(self, messages: Iterable[Any]) -> Iterable[str | None]:
         """Send messages and return their numbers."""
@@ -65,12 +56,20 @@ class FlowerGrid(Protocol):
         """Return the replies that came to these messages."""
 
 
+def need_flower() -> None:
+    """Say how to install Flower when it is missing."""
+    try:
+        import flwr  # noqa: F401
+    except ImportError as error:
+        raise InputError("Flower is not installed: pip install 'fedgeom[flower]'") from error
+
+
 @dataclass
 class _Asked:
     """A question on its way: how it was sent, and since when the site has been away."""
 
     messages: set[str] = field(default_factory=set)
-    place: Place | None = None
+    node: int | None = None
     times: int = 0
     repeated: bool = False
     away: float | None = None
@@ -80,28 +79,32 @@ class _Asked:
 class FlowerEngine:
     """Carries questions to Flower nodes and answers back, each with a deadline.
 
-    A question may be put twice, to a site whose process died or whose connection broke, or once half of the deadline
-    has passed (a message may get lost on its way): it gives the same answer again, from what it remembers. A site that
-    is away has ``grace`` seconds to come back.
+    A question may be put again, to a site whose process died, or which came back under another number, or once half of
+    the deadline has passed (a message may get lost on its way): the site gives the same answer again, from what it
+    remembers. A site that is away has ``grace`` seconds to come back.
     """
+
+    name = "flower"
 
     def __init__(
         self,
         grid: FlowerGrid,
-        nodes: Mapping[str, int],
+        names: Collection[str],
+        look: Callable[[], Mapping[str, int]],
         *,
         deadline: float,
         grace: float = 60.0,
-        look: Callable[[], Mapping[str, Place]] | None = None,
         poll: float = POLL_SECONDS,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ):
+        """Prepare it; ``look`` returns which sites are connected now, and as which nodes."""
         self._grid = grid
-        self._nodes = dict(nodes)
+        self._names = tuple(sorted(names))
+        self._look = look
         self._deadline = deadline
+        self._grace = grace
         self._poll = poll
-        self._grace, self._look = grace, look or self._look_at_nodes
         self._clock = clock
         self._sleep = sleep
         self._question = 0
@@ -109,7 +112,7 @@ class FlowerEngine:
     @property
     def names(self) -> tuple[str, ...]:
         """The sites that can be asked."""
-        return tuple(sorted(self._nodes))
+        return self._names
 
     def deliver(self, requests: Mapping[str, bytes]) -> Iterator[tuple[str, bytes | Lost]]:
         """Yield answers as they come; what has not come at the deadline is lost."""
@@ -124,23 +127,21 @@ class FlowerEngine:
                 for name in [name for name, asked in waiting.items() if self._given_up(asked)]:
                     yield name, Lost(waiting.pop(name).trouble)
             sent = {message: name for name, asked in waiting.items() for message in asked.messages}
-            began = self._clock()
             answered = False
             for reply in self._grid.pull_messages(list(sent)) if sent else ():
                 message = reply.metadata.reply_to_message_id
                 name = sent.get(message, "")
                 if name not in waiting:
                     continue
-                if reply.has_error() and reply.error.code in {*GONE, CRASHED}:
+                if reply.has_error() and reply.error.code in GONE:
                     waiting[name].messages.discard(message)
                     waiting[name].trouble = trouble_of(reply)
                     continue
                 del waiting[name]
                 answered = True
                 yield name, read_reply(reply)
-            pause = began + self._poll - self._clock()
-            if waiting and not answered and pause > 0:  # a poll that was held has taken its time
-                self._sleep(pause)
+            if waiting and not answered:
+                self._sleep(self._poll)
         for name in waiting:
             yield name, Lost(f"no answer within {self._deadline:g} s")
 
@@ -153,11 +154,12 @@ class FlowerEngine:
             if name not in here:
                 asked.away = now if asked.away is None else asked.away
                 continue
+            returned = asked.away is not None or asked.node != here[name]
             asked.away = None
             silent = not asked.repeated and until - now <= self._deadline / 2
-            if (silent or asked.place != here[name] or not asked.messages) and asked.times < MOST_TIMES:
+            if (silent or returned or not asked.messages) and asked.times < MOST_TIMES:
                 asked.repeated |= silent
-                asked.place = here[name]
+                asked.node = here[name]
                 asked.times += 1
                 new.append(name)
         for name, message in zip(new, self._push(requests, new, here, until - now), strict=True):
@@ -168,20 +170,11 @@ class FlowerEngine:
                 waiting[name].times = MOST_TIMES
 
     def _push(
-        self, requests: Mapping[str, bytes], names: Sequence[str], here: Mapping[str, Place], seconds: float
+        self, requests: Mapping[str, bytes], names: Sequence[str], here: Mapping[str, int], seconds: float
     ) -> Sequence[str | None]:
-        from flwr.app import ConfigRecord, RecordDict  # optional, 2 s
-        from flwr.app import Message as FlowerMessage
-
+        group = str(self._question)
         messages = [
-            FlowerMessage(
-                content=RecordDict({RECORD: ConfigRecord({"request": requests[name]})}),
-                dst_node_id=here[name][0],
-                message_type=QUESTION,
-                group_id=str(self._question),
-                ttl=seconds,
-            )
-            for name in names
+            make_message({"request": requests[name]}, here[name], QUESTION, seconds, group=group) for name in names
         ]
         taken = list(self._grid.push_messages(messages)) if messages else []
         return taken if len(taken) == len(names) else [None] * len(names)  # Flower takes all or, too large, none
@@ -191,13 +184,13 @@ class FlowerEngine:
             return self._clock() - asked.away >= self._grace
         return not asked.messages and asked.times >= MOST_TIMES
 
-    def _look_at_nodes(self) -> dict[str, Place]:
-        names = {node: name for name, node in self._nodes.items()}
-        return {
-            names[node.node_id]: (node.node_id, node.last_activated_at)
-            for node in self._grid.get_nodes()
-            if node.node_id in names
-        }
+
+def make_message(content: Mapping[str, Any], node: int, kind: str, seconds: float, *, group: str = "") -> Message:
+    """Return a Flower message that holds our record."""
+    from flwr.app import ConfigRecord, Message, RecordDict  # optional, 2 s
+
+    records = RecordDict({RECORD: ConfigRecord(dict(content))})
+    return Message(content=records, dst_node_id=node, message_type=kind, ttl=seconds, group_id=group)
 
 
 def trouble_of(reply: Message) -> str:
@@ -214,3 +207,75 @@ def read_reply(reply: Message) -> bytes | Lost:
     except KeyError:
         return Lost("the site's reply holds no answer")
     return answer if isinstance(answer, bytes) else Lost("the site's reply holds no bytes")
+
+
+def sign_introduction(identity: Identity, name: str, number: bytes) -> bytes:
+    """Return the proof that whoever holds this identity, under this name, got this number."""
+    return identity.sign(PURPOSE, number, name.encode())
+
+
+def read_introduction(reply: Message, number: bytes, roster: Mapping[str, bytes]) -> str | None:
+    """Return the name in a reply if the signature proves it, else None."""
+    if reply.has_error() or RECORD not in reply.content.config_records:
+        return None
+    record = reply.content.config_records[RECORD]
+    name = record.get("name")
+    signature = record.get("signature")
+    if not isinstance(name, str) or not isinstance(signature, bytes) or name not in roster:
+        return None
+    try:
+        verify(roster[name], signature, PURPOSE, number, name.encode(), signer=name)
+    except ProtocolError:
+        return None
+    return name
+
+
+class Introductions:
+    """Says which connected node is which site: each is asked, a few times at most; strangers are left out."""
+
+    def __init__(
+        self,
+        grid: FlowerGrid,
+        roster: Mapping[str, bytes],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ):
+        self._grid = grid
+        self._roster = roster
+        self._clock = clock
+        self._sleep = sleep
+        self._known: dict[int, str] = {}
+        self._times: dict[int, int] = {}
+
+    def __call__(self) -> dict[str, int]:
+        """Return the nodes of the sites that are connected now, by name."""
+        nodes = list(self._grid.get_node_ids())
+        new = [node for node in nodes if node not in self._known and self._times.get(node, 0) < MOST_INTRODUCTIONS]
+        for node in new:
+            self._times[node] = self._times.get(node, 0) + 1
+        self._known |= self._ask(new)
+        return {self._known[node]: node for node in nodes if node in self._known}
+
+    def _ask(self, nodes: Sequence[int]) -> dict[int, str]:
+        """Ask nodes for their names; those that do not answer, or cannot prove who they are, are left out."""
+        if not nodes:
+            return {}
+        numbers = {node: secrets.token_bytes(NUMBER_BYTES) for node in nodes}
+        messages = [
+            make_message({"number": number}, node, INTRODUCE, INTRODUCTION_SECONDS)
+            for node, number in numbers.items()
+        ]
+        sent = zip(self._grid.push_messages(messages), nodes, strict=False)
+        waiting = {message: node for message, node in sent if message}
+        found: dict[int, str] = {}
+        until = self._clock() + INTRODUCTION_SECONDS
+        while waiting and self._clock() < until:
+            for reply in self._grid.pull_messages(list(waiting)):
+                node = waiting.pop(reply.metadata.reply_to_message_id, None)
+                name = None if node is None else read_introduction(reply, numbers[node], self._roster)
+                if node is not None and name is not None:
+                    found[node] = name
+            if waiting:
+                self._sleep(POLL_SECONDS)
+        return found

@@ -11,8 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.linalg import helmert
-from scipy.optimize import minimize
 
 from fedgeom.arrays import Floats, Indices, Ints
 from fedgeom.errors import InputError
@@ -58,6 +56,8 @@ def closed_form(count: int, dim: int) -> Floats | None:
     has a largest cosine below 0 (Davenport and Hajós 1951), and count - dim simplices in orthogonal subspaces reach 0.
     In the plane the answer is a regular polygon.
     """
+    from scipy.linalg import helmert  # slow to import
+
     _check_size(count, dim)
     if dim == 2 and count > 2:
         angle = 2.0 * math.pi * np.arange(count) / count
@@ -162,6 +162,8 @@ def _check_size(count: int, dim: int, crowded: bool = False) -> None:
 
 def _search(W: Floats, first: int) -> Floats:
     """Descend from W along ever sharper soft maxima of the cosines."""
+    from scipy.optimize import minimize  # slow to import
+
     pairs = np.triu_indices(len(W), 1)
     for sharpness in _SHARPNESS[first:]:
         found = minimize(

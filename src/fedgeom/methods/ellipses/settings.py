@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from fedgeom.errors import InputError
 from fedgeom.federation.privacy import PrivacyOrTable, privacy_of
 from fedgeom.federation.settings import POSITIVE, Between, ClassNames, Settings
-from fedgeom.methods.iterative.aggregation import GroupedSums
+from fedgeom.methods.aggregation import GroupedSums
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from fedgeom.errors import InputError
 from fedgeom.federation.settings import Between
 from fedgeom.geometry.graphs.class_tree import ClassTree
 from fedgeom.geometry.hyperbolic.prototypes import random_rotation
-from fedgeom.methods.iterative.aggregation import Consistent
+from fedgeom.methods.aggregation import Consistent
 from fedgeom.methods.iterative.heads import UNDER, Poincare, tree_lines
 from fedgeom.methods.iterative.networks.base import Network
 from fedgeom.methods.iterative.settings import (

@@ -1,14 +1,16 @@
 """Iterative federated learning as a table: learners, objectives, aggregations, schedules, personal parts."""
 
-from fedgeom.methods.iterative.aggregation import Aggregation as Aggregation
-from fedgeom.methods.iterative.aggregation import Consistent as Consistent
-from fedgeom.methods.iterative.aggregation import GeometricMedian as GeometricMedian
-from fedgeom.methods.iterative.aggregation import GroupMedian as GroupMedian
-from fedgeom.methods.iterative.aggregation import Krum as Krum
-from fedgeom.methods.iterative.aggregation import Mean as Mean
-from fedgeom.methods.iterative.aggregation import Median as Median
-from fedgeom.methods.iterative.aggregation import TrimmedMean as TrimmedMean
+from fedgeom.methods.aggregation import Aggregation as Aggregation
+from fedgeom.methods.aggregation import Consistent as Consistent
+from fedgeom.methods.aggregation import GeometricMedian as GeometricMedian
+from fedgeom.methods.aggregation import GroupMedian as GroupMedian
+from fedgeom.methods.aggregation import Krum as Krum
+from fedgeom.methods.aggregation import Mean as Mean
+from fedgeom.methods.aggregation import Median as Median
+from fedgeom.methods.aggregation import TrimmedMean as TrimmedMean
 from fedgeom.methods.iterative.algorithm import Algorithm as Algorithm
+from fedgeom.methods.iterative.algorithms.averaging import alone as alone
+from fedgeom.methods.iterative.algorithms.averaging import pooled as pooled
 from fedgeom.methods.iterative.effort import Crops as Crops
 from fedgeom.methods.iterative.effort import Effort as Effort
 from fedgeom.methods.iterative.effort import Mixup as Mixup

@@ -56,7 +56,7 @@ class TrainedModel(Model):
 
     def for_site(self, local: Mapping[str, Any]) -> TrainedModel:
         """Return a site's own model, from what it learnt in the run (``run.local[site]``)."""
-        vector = np.asarray(local["model"], np.float64)
+        vector = np.asarray(local["model"])
         own = self.parameters.like(vector)
         centre, spread = (np.asarray(local[key], np.float64) for key in ("centre", "spread"))
         return replace(self, parameters=own, centre=centre, spread=spread, joint=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol
 
 from fedgeom.errors import InputError
 from fedgeom.federation.settings import Between, Choice
@@ -16,6 +16,43 @@ if TYPE_CHECKING:
 
 BETA = Annotated[float, Between(0, 1, open_high=True)]
 DECAY = Annotated[float, Between(0, 10)]
+
+
+class OptimizerSteps(Protocol):
+    """What takes a site's steps: any of torch's optimizers."""
+
+    def step(self) -> Any:
+        """Move the parameters by what their gradients say now."""
+
+
+class GradientSteps:
+    """The steps of ``torch.optim.SGD``, bit for bit.
+
+    The first optimizer of torch that a process makes imports torch's compiler: a second and 90 MB more than the few
+    lines here need.
+    """
+
+    def __init__(self, parameters: list[torch.nn.Parameter], rate: float, rule: SGD):
+        self.parameters = parameters
+        self.rate = rate
+        self.rule = rule
+        self.momentum: dict[int, torch.Tensor] = {}
+        """The momentum of each parameter, by its place; none before the first step."""
+
+    def step(self) -> None:
+        """Move the parameters by their gradients."""
+        for at, parameter in enumerate(self.parameters):
+            change = parameter.grad
+            if change is None:
+                continue
+            if self.rule.weight_decay:
+                change = change.add(parameter.data, alpha=self.rule.weight_decay)
+            if self.rule.momentum:
+                before = self.momentum.get(at)
+                now = change.clone() if before is None else before.mul_(self.rule.momentum).add_(change)
+                self.momentum[at] = now
+                change = change.add(now, alpha=self.rule.momentum) if self.rule.nesterov else now
+            parameter.data.add_(change, alpha=-self.rate)
 
 
 @dataclass(frozen=True)
@@ -39,8 +76,8 @@ class Optimizer(Choice):
         return float(steps)
 
     @abstractmethod
-    def build(self, parameters: list[torch.nn.Parameter], rate: float) -> torch.optim.Optimizer:
-        """Return torch's optimizer of these parameters."""
+    def build(self, parameters: list[torch.nn.Parameter], rate: float) -> OptimizerSteps:
+        """Return what takes the steps of these parameters, such as torch's optimizer."""
 
 
 @dataclass(frozen=True)
@@ -80,13 +117,9 @@ class SGD(Optimizer):
         rho = self.momentum
         return float((steps - rho * (1 - rho**steps) / (1 - rho)) / (1 - rho))
 
-    def build(self, parameters: list[torch.nn.Parameter], rate: float) -> torch.optim.Optimizer:
-        """Return torch's SGD."""
-        import torch  # optional
-
-        return torch.optim.SGD(
-            parameters, rate, momentum=self.momentum, weight_decay=self.weight_decay, nesterov=self.nesterov
-        )
+    def build(self, parameters: list[torch.nn.Parameter], rate: float) -> GradientSteps:
+        """Return what takes the steps that torch's SGD takes."""
+        return GradientSteps(parameters, rate, self)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from fedgeom.errors import ContractError, InputError
 from fedgeom.federation.privacy import PrivacyOrTable, privacy_of
 from fedgeom.federation.settings import POSITIVE, Between, ClassNames, Settings
 from fedgeom.memo import memoize
-from fedgeom.methods.iterative.aggregation import Aggregation, check_aggregation, drawn
+from fedgeom.methods.aggregation import Aggregation, check_aggregation, drawn
 from fedgeom.methods.iterative.effort import Augmentation, Effort
 from fedgeom.methods.iterative.heads import Head, Linear
 from fedgeom.methods.iterative.learners import Learner, learner_named, register
@@ -412,7 +412,7 @@ class TrainingRule(NetworkSettings, SumSettings, TableSettings, Settings):
         if described:
             plain = state["model"] + mean["model"] if self.sends_changes else mean["model"]
             new = new | {"model": new["model"] | plain.select(described)}
-        return new | {"model": state["model"].like(new["model"].flat())}
+        return new | {"model": new["model"].in_dtypes_of(state["model"])}
 
     @property
     def combine_rule(self) -> Aggregation:

@@ -18,8 +18,8 @@ from fedgeom.errors import ProtocolError
 from fedgeom.federation.messages import Array, encode
 from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.site import Memory, Part, answers
+from fedgeom.methods.aggregation import LARGEST
 from fedgeom.methods.iterative import private
-from fedgeom.methods.iterative.aggregation import LARGEST
 from fedgeom.methods.iterative.group_training import GroupAgreement
 from fedgeom.methods.iterative.messages import (
     Finish,
@@ -33,7 +33,7 @@ from fedgeom.methods.iterative.messages import (
 )
 from fedgeom.methods.iterative.model import TrainedModel, is_joint
 from fedgeom.methods.iterative.settings import TrainingRule
-from fedgeom.methods.iterative.setup import AgreementMemory, SiteGroup, asked_again, check_site, within
+from fedgeom.methods.iterative.setup import AgreementMemory, SiteGroup, asked_again, check_site
 from fedgeom.methods.iterative.summed import Summed
 from fedgeom.methods.iterative.task import Task
 from fedgeom.methods.iterative.training import Figures, how_many
@@ -179,14 +179,14 @@ class TrainingSite(SummingSite[TrainingMemory]):
     def given_state(self, given: Leaves, task: Task) -> State:
         """Read what came as the branches that the rule gives, shaped as at the start, or refuse it."""
         shape = self.rule.shared(task.first)
-        came = from_wire(given)
+        came = from_wire(given, copy=False)
         wanted = Tree(self.rule.start(shape))
         state = came.select(self.rule.gives)
         wrong = [name for name in self.rule.gives if not wanted.select([name]).fits(state.select([name]))]
         why = f"look at the names and shapes in {', '.join(wrong)}" if wrong else ""
         if not wrong and not shape.same_dtypes(state["model"]):
             why = "its numbers are of other dtypes"
-        if not why and not within(state.flat(), LARGEST):
+        if not why and not state.within(LARGEST):
             why = "some are huge or no numbers"
         if why:
             raise ProtocolError(f"what was given does not fit the model of {shape.size} shared numbers: {why}")
@@ -220,7 +220,7 @@ class TrainingSite(SummingSite[TrainingMemory]):
             return self.contribute_noisy(ask, bounded, **bounds)
         sent, weight, figures = self.train(ask.ticket.question_hash, ask.round, ask.given, self._rate(ask))
         learner = self.rule.build_learner()
-        given = from_wire(ask.given)
+        given = from_wire(ask.given, copy=False)
         # What is sent may come from memory (`HyperFed`): then nothing has told the learner its sizes in this process.
         learner.bind(self.data.shape[1] + self.rule.extra_columns, len(self.memory.agreement.classes))
         form = Summed.of(self.rule, sent, learner.statistics)
@@ -232,9 +232,9 @@ class TrainingSite(SummingSite[TrainingMemory]):
         if cut:
             log.warning(
                 "site %r: %d of %d parameters changed by more than max_abs_change = %g in round %d and were cut off",
-                self.name, cut, len(form.packed), self.rule.max_abs_change, ask.round + 1,
+                self.name, cut, form.numbers, self.rule.max_abs_change, ask.round + 1,
             )  # fmt: skip
-        return self.contribute(ask, words)
+        return self.contribute(ask, words, fresh=True)
 
     def _rate(self, ask: TrainOpen | Masked) -> float:
         """Return this site's learning rate, which follows from the terms; classes and scale must be those agreed on."""
@@ -251,11 +251,10 @@ class TrainingSite(SummingSite[TrainingMemory]):
         task = self.task(LAST, self.rule.learning_rate)
         own = from_wire(self.memory.own)
         state = self.given_state(ask.given, task)
-        joint = self.joint_of(ask.given, task)
-        personal = self.rule.personalise(task, state, own)
-        self.memory.model = Array.of(Tree(personal).flat())
         if self.settings.holdout is not None and ends_personal(self.rule):
-            self.memory.joint = joint
+            self.memory.joint = self.joint_of(ask.given, task)
+        personal = self.rule.personalise(task, state, own)
+        self.memory.model = Array.of(Tree(personal).packed(), copy=False)
         return Finished()
 
     def result(self) -> dict[str, Any]:
@@ -280,7 +279,7 @@ class TrainingSite(SummingSite[TrainingMemory]):
         """Return the joint model from what a site is given last, as one vector; None where that is no whole model."""
         if not is_joint(self.rule, task.first):
             return None
-        return Array.of((task.first | self.given_state(given, task)["model"]).flat())
+        return Array.of((task.first | self.given_state(given, task)["model"]).packed(), copy=False)
 
     def joint_file(self) -> bytes:
         """Return the joint model on the site's scale, where the site ends with another of its own."""

@@ -13,7 +13,7 @@ from fedgeom.arrays import Floats
 from fedgeom.errors import ProtocolError, TooFewSitesError
 from fedgeom.federation.coordinator import Coordinator
 from fedgeom.federation.results import RunWarning
-from fedgeom.methods.iterative.aggregation import LARGEST
+from fedgeom.methods.aggregation import LARGEST
 from fedgeom.methods.iterative.messages import Finish, Finished, Masked, TrainMasked, TrainOpen, Update
 from fedgeom.methods.iterative.model import TrainedModel, is_joint
 from fedgeom.methods.iterative.private import PrivateRounds
@@ -201,6 +201,7 @@ class TrainingLoop:
         best = math.inf
         kept = state
         waited = 0
+        self.sites.begin_rounds()
         for number in range(rule.n_rounds if rule.sends else 0):
             new, loss = self.round(number, state)
             # The loss is that of the model given out, so it tells of `state`, not of `new`.
@@ -257,7 +258,7 @@ class TrainingLoop:
             self.strikes[name] = 0 if name in answered else missed
         figures = Figures.total(outcome.figures for outcome in outcomes)
         loss = figures.loss / figures.rows if figures.rows else math.nan
-        self.sites.report(figures.line(number))
+        self.sites.end_round(number + 1, len(answered), figures.line(number))
         rng = np.random.default_rng([self.sites.seed % 2**63, number, 2])
         return self.combine(state, outcomes, Round(number, len(answered) / len(self.members), rng)), loss
 
@@ -283,7 +284,7 @@ class TrainingLoop:
         self.skip_to(number)
         question = self.question(
             round=number,
-            given=to_wire(group.given),
+            given=to_wire(group.given, copy=False),
             factors={name: group.factor(name) for name in group.members},
             agreed=self.agreed.hash,
             faster=self.faster(group.members),
@@ -297,8 +298,7 @@ class TrainingLoop:
         found = form.read(total.vector, group.given, whole)
         form.check(found, total.vector, group.given, whole, len(total.sites))
         warn_of_cuts(self.sites, number, found.cut, self.rule.max_abs_change)
-        mean = self.sent.like(found.flat)
-        return Outcome(mean, total.sites, Figures.read(found.figures), weight=found.weight)
+        return Outcome(found.mean, total.sites, Figures.read(found.figures), weight=found.weight)
 
     def whole_of(self, group: Group) -> float:
         """Return what the weights of a group's sites add up to at most."""
@@ -315,7 +315,7 @@ class TrainingLoop:
     def _open(self, number: int, groups: Sequence[Group]) -> list[Outcome]:
         questions: dict[str, TrainOpen] = {}
         for group in groups:
-            given = to_wire(group.given)
+            given = to_wire(group.given, copy=False)
             faster = self.faster(group.members)
             question = TrainOpen(round=number, given=given, agreed=self.agreed.hash, faster=faster)
             questions |= dict.fromkeys(group.members, question)
@@ -342,7 +342,7 @@ class TrainingLoop:
         # One site that went astray, or lies, must not make the sum overflow for all.
         counts = 0 < answer.weight < limit or (self.rule.may_rest and answer.weight == 0)
         fit = self.sent.fits(sent) and counts and len(answer.figures) == self.figures
-        if fit and (np.abs(sent.flat()) < limit / max(answer.weight, 1.0)).all():
+        if fit and sent.within(limit / max(answer.weight, 1.0)):
             return sent, answer
         self.sites.leave_out(
             name,
@@ -362,7 +362,7 @@ class TrainingLoop:
         found = combined(self.rule, self.form, sent, weights, group.given, whole)
         warn_of_cuts(self.sites, number, found.cut, self.rule.max_abs_change)
         return Outcome(
-            self.sent.like(found.flat),
+            found.mean,
             names,
             Figures.total(Figures(*update.figures) for _, update in came.values()),
             {name: sent for name, (sent, _) in came.items()},
@@ -373,7 +373,7 @@ class TrainingLoop:
         """Give every site its last model."""
         questions: dict[str, Finish] = {}
         for group in self.groups(self.rule.n_rounds, state, self.members):
-            questions |= dict.fromkeys(group.members, Finish(given=to_wire(group.given)))
+            questions |= dict.fromkeys(group.members, Finish(given=to_wire(group.given, copy=False)))
         self.sites.ask(questions, expect=Finished)
 
     def model(self, state: State) -> TrainedModel:

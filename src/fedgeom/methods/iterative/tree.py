@@ -115,11 +115,23 @@ class Tree(dict[str, Any]):
 
     def flat(self) -> npt.NDArray[np.float64]:
         """Return all numbers as one vector, in the order of the paths."""
-        parts = [np.asarray(leaf, np.float64).ravel() for leaf in self.leaves().values()]
-        return np.concatenate(parts) if parts else np.empty(0)
+        return self._joined(np.dtype(np.float64))
 
-    def like(self, flat: npt.NDArray[np.float64]) -> Tree:
-        """Read a vector as a tree of this shape, with this tree's dtypes (views where these are float64).
+    def packed(self) -> npt.NDArray[Any]:
+        """Return all numbers as one vector, in single precision where all of them are."""
+        single = all(np.asarray(leaf).dtype == np.float32 for leaf in self.leaves().values())
+        return self._joined(np.dtype(np.float32 if single else np.float64))
+
+    def _joined(self, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+        found = np.empty(self.size, dtype)
+        at = 0
+        for leaf in self.leaves().values():
+            found[at : at + np.size(leaf)] = np.ravel(leaf)
+            at += int(np.size(leaf))
+        return found
+
+    def like(self, flat: npt.NDArray[Any]) -> Tree:
+        """Read a vector as a tree of this shape, with this tree's dtypes (views where these are the vector's).
 
         Where the tree has whole numbers, those of the vector are rounded.
         """
@@ -128,13 +140,18 @@ class Tree(dict[str, Any]):
         found = {}
         at = 0
         for path, leaf in self.leaves().items():
-            piece = flat[at : at + np.size(leaf)]
-            dtype = np.asarray(leaf).dtype
-            piece = np.rint(piece) if dtype.kind in "iu" else piece
-            array = piece.reshape(np.shape(leaf)).astype(dtype, copy=False)
-            found[path] = array if isinstance(leaf, np.ndarray) else array.item()
+            found[path] = converted(flat[at : at + np.size(leaf)].reshape(np.shape(leaf)), leaf)
             at += int(np.size(leaf))
         return grow(found)
+
+    def in_dtypes_of(self, other: Tree) -> Tree:
+        """Return the tree with the dtypes of another with the same names and shapes; what has them is not copied."""
+        return other.map(lambda leaf, mine: converted(np.asarray(mine), leaf), self)
+
+    def within(self, limit: float) -> bool:
+        """Say whether all numbers are smaller than a limit; what is no number is not."""
+        arrays = [np.asarray(leaf) for leaf in self.leaves().values() if np.size(leaf)]
+        return all(bool(one.max() < limit and one.min() > -limit) for one in arrays)
 
     def fits(self, other: Tree) -> bool:
         """Say whether another tree has the same paths and shapes."""
@@ -152,6 +169,14 @@ class Tree(dict[str, Any]):
     def copy(self) -> Tree:
         """Return a tree with copies of the arrays."""
         return self.map(lambda leaf: leaf.copy() if isinstance(leaf, np.ndarray) else leaf)
+
+
+def converted(values: npt.NDArray[Any], leaf: Leaf) -> Leaf:
+    """Return numbers as a leaf of the dtype of another one; whole numbers are rounded."""
+    dtype = np.asarray(leaf).dtype
+    rounded = np.asarray(np.rint(values)) if dtype.kind in "iu" and values.dtype.kind == "f" else values
+    array = rounded.astype(dtype, copy=False)
+    return array if isinstance(leaf, np.ndarray) else array.item()
 
 
 State = Tree
@@ -181,12 +206,23 @@ def _number(path: str, leaf: Any) -> float | int:
     return number
 
 
-def to_wire(tree: Tree) -> dict[str, Array | float | int]:
-    """Return a tree's leaves as they travel and are remembered: arrays as arrays, numbers as numbers."""
+def to_wire(tree: Tree, *, copy: bool = True) -> dict[str, Array | float | int]:
+    """Return a tree's leaves as they travel and are remembered: arrays as arrays, numbers as numbers.
+
+    Without a copy, only a tree that nobody will change.
+    """
     leaves = tree.leaves().items()
-    return {path: Array.of(leaf) if isinstance(leaf, np.ndarray) else _number(path, leaf) for path, leaf in leaves}
+    return {
+        path: Array.of(leaf, copy=copy) if isinstance(leaf, np.ndarray) else _number(path, leaf)
+        for path, leaf in leaves
+    }
 
 
-def from_wire(leaves: Mapping[str, Array | float | int]) -> Tree:
-    """Read a tree that travelled."""
-    return grow({path: leaf.numpy() if isinstance(leaf, Array) else leaf for path, leaf in leaves.items()})
+def from_wire(leaves: Mapping[str, Array | float | int], *, copy: bool = True) -> Tree:
+    """Read a tree that travelled; without a copy, its arrays can only be read."""
+    return grow(
+        {
+            path: (leaf.numpy() if copy else leaf.view()) if isinstance(leaf, Array) else leaf
+            for path, leaf in leaves.items()
+        }
+    )

@@ -13,7 +13,7 @@ from fedgeom.arrays import Floats, Ints
 from fedgeom.data.validation import FaultsError, fault
 from fedgeom.geometry.gaussians import ClassSums, length
 from fedgeom.geometry.hyperbolic.poincare import exp0, from_hyperboloid, log0, to_hyperboloid
-from fedgeom.methods.iterative.aggregation import GroupMedian
+from fedgeom.methods.aggregation import GroupMedian
 from fedgeom.methods.moments.model import MomentsModel
 from fedgeom.methods.moments.settings import MomentsSettings
 from fedgeom.privacy.bounded_sums import BITS, in_whole_numbers, products, summed

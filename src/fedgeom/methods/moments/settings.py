@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from fedgeom.federation.privacy import PrivacyOrTable, privacy_of
 from fedgeom.federation.settings import POSITIVE, Between, ClassNames, Settings
-from fedgeom.methods.iterative.aggregation import GroupedSums
+from fedgeom.methods.aggregation import GroupedSums
 
 
 @dataclass(frozen=True, kw_only=True)

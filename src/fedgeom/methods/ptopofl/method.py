@@ -31,10 +31,10 @@ from fedgeom.methods.ptopofl.model import TopoModel
 from fedgeom.methods.ptopofl.settings import TopoSettings
 from fedgeom.methods.ptopofl.shapes import (
     CONSENSUS,
-    Describe,
     DescribeActivations,
     DescribePrivately,
-    Description,
+    DescribeShape,
+    ShapeDescription,
     cluster_by_distance,
     describe_rows,
     judge_shapes,
@@ -67,12 +67,14 @@ class TopoTrainingLoop(TrainingLoop):
         if self.rule.describes and self.rule.describes_in(0):
             self.learn_shapes(0)
 
-    def _question(self, round: int, state: State | None) -> Describe | DescribePrivately | DescribeActivations:
+    def _question(
+        self, round: int, state: State | None
+    ) -> DescribeShape | DescribePrivately | DescribeActivations:
         """Return what asks for the shapes: of rows, or of activations, for which later models must be given."""
         if self.rule.epsilon is not None:
             return DescribePrivately(round=round)
         if self.rule.descriptor_input == "rows" or state is None:
-            return Describe(round=round)
+            return DescribeShape(round=round)
         given = to_wire(state.select(self.rule.gives))  # the consensus: all sites' shapes are of the same model
         return DescribeActivations(round=round, given=given, agreed=self.agreed.hash)
 
@@ -80,7 +82,7 @@ class TopoTrainingLoop(TrainingLoop):
         """Ask for descriptors; cluster, weigh and judge the sites by them."""
         rule = self.rule
         question = self._question(round, state)
-        given = self.sites.ask(question, of=self.members, expect=Description)
+        given = self.sites.ask(question, of=self.members, expect=ShapeDescription)
         for name in [name for name, said in given.items() if not self._usable(said)]:
             del given.came[name]
             given.missing[name] = "sent numbers on its shape that are not those asked for, or not finite"
@@ -103,7 +105,7 @@ class TopoTrainingLoop(TrainingLoop):
         if judged.z is not None:
             self._judge(names, judged.z)
 
-    def _usable(self, said: Description) -> bool:
+    def _usable(self, said: ShapeDescription) -> bool:
         """Say whether a description has the numbers that were asked for: one site must not stop everybody."""
         rule = self.rule
         classes = len(self.agreed.classes)
@@ -255,7 +257,7 @@ class PTopoFL(TopoSettings, Algorithm):
         numbers = len(NAMES)
         rows = self.by_rows or self.epsilon is not None
         pairs = np.zeros((max(shape.rows, 1), 2))
-        said = Description(
+        said = ShapeDescription(
             descriptor=Array.of(np.zeros(numbers if rows else 0)),
             by_class=Array.of(np.zeros(numbers * shape.n_classes if self.by_class else 0)),
             h0=Array.of(pairs),
@@ -267,7 +269,7 @@ class PTopoFL(TopoSettings, Algorithm):
             yield Ask(lambda number: DescribePrivately(round=number), said, times=times, bound=decides)
             return
         later = self.descriptor_input != "rows"
-        yield Ask(lambda number: Describe(round=number), said, times=1 if later else times, bound=decides)
+        yield Ask(lambda number: DescribeShape(round=number), said, times=1 if later else times, bound=decides)
         if later:
             yield Ask(
                 lambda number: DescribeActivations(round=number, given=state.given, agreed=bytes(32)),

@@ -23,7 +23,7 @@ from fedgeom.methods.iterative.messages import Leaves, RoundNumber
 from fedgeom.methods.ptopofl.settings import TopoSettings
 
 
-class Description(Message, kind="topo.description"):
+class ShapeDescription(Message, kind="topo.description"):
     """The shape of a site's rows; empty arrays stand for what was not asked for."""
 
     reveals: ClassVar[str] = "a summary of the shape of this site's rows"
@@ -39,7 +39,7 @@ class Description(Message, kind="topo.description"):
     """The share of the spanning tree's edges that join rows of different labels."""
 
 
-class Describe(Question, kind="topo.describe", answer=Description):
+class DescribeShape(Question, kind="topo.describe", answer=ShapeDescription):
     """Ask for the descriptor."""
 
     answer_reveals: ClassVar[str] = (
@@ -51,7 +51,7 @@ class Describe(Question, kind="topo.describe", answer=Description):
     round: RoundNumber
 
 
-class DescribeActivations(Question, kind="topo.describe.activations", answer=Description):
+class DescribeActivations(Question, kind="topo.describe.activations", answer=ShapeDescription):
     """Give a site the joint model and ask for the shape of what its body makes of the rows."""
 
     answer_reveals: ClassVar[str] = (
@@ -65,7 +65,7 @@ class DescribeActivations(Question, kind="topo.describe.activations", answer=Des
     """A hash of the classes and the scale that all sites were told (`Agreed.hash`)."""
 
 
-class DescribePrivately(Question, kind="topo.describe.private", answer=Description):
+class DescribePrivately(Question, kind="topo.describe.private", answer=ShapeDescription):
     """Ask for a differentially private descriptor."""
 
     answer_reveals: ClassVar[str] = (
@@ -88,7 +88,7 @@ def describe_rows(
     y: npt.NDArray[Any],
     classes: Sequence[str],
     rng: Callable[[], np.random.Generator],
-) -> Description:
+) -> ShapeDescription:
     """Describe a site's scaled rows X, (rows, columns), f8, with labels y, (rows,), as the settings say.
 
     ``rng`` gives the same generator anew for each part.
@@ -110,7 +110,7 @@ def describe_rows(
         h0 = Array.of(cloud.h0)
         h1 = Array.of(cloud.h1)
     merges = mixed_merge_share(X, y.astype(str)) if method.trust == "merges" else 0.0
-    return Description(descriptor=whole, by_class=by_class, h0=h0, h1=h1, merges=merges)
+    return ShapeDescription(descriptor=whole, by_class=by_class, h0=h0, h1=h1, merges=merges)
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ class Judged:
     """(sites,), f8: how odd a site is (Eq. 8)."""
 
 
-def judge_shapes(method: TopoSettings, given: Sequence[Description], clusters: Ints) -> Judged:
+def judge_shapes(method: TopoSettings, given: Sequence[ShapeDescription], clusters: Ints) -> Judged:
     """Cluster, weigh and judge sites by their descriptions; ``clusters``, (sites,), i8, are those so far."""
     phi = {key: np.vstack([getattr(one, key).numpy() for one in given]) for key in ("descriptor", "by_class")}
     seen = phi["by_class" if method.cluster_by == "classes" else "descriptor"]

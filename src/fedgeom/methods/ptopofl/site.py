@@ -26,10 +26,10 @@ from fedgeom.methods.ptopofl.shapes import (
     CONSENSUS,
     NONE,
     NOTHING,
-    Describe,
     DescribeActivations,
     DescribePrivately,
-    Description,
+    DescribeShape,
+    ShapeDescription,
     describe_rows,
 )
 
@@ -82,8 +82,8 @@ class TopoSite(TrainingSite):
     def _rng(self, round: int) -> np.random.Generator:
         return generator(self.seed, round, self.name, purpose=2)
 
-    @answers(Describe)
-    def describe(self, ask: Describe) -> Description:
+    @answers(DescribeShape)
+    def describe(self, ask: DescribeShape) -> ShapeDescription:
         """Send the descriptor, if the terms say so, and what else they need of the shape."""
         method = self.topology
         if method.descriptor_input == "rows":
@@ -94,7 +94,7 @@ class TopoSite(TrainingSite):
         return self._describe(ask.round, self._activations(task, self.rule.shared(task.first)))
 
     @answers(DescribeActivations)
-    def describe_activations(self, ask: DescribeActivations) -> Description:
+    def describe_activations(self, ask: DescribeActivations) -> ShapeDescription:
         """Send the descriptor of what the model that came makes of the rows, if the terms say so."""
         if self.topology.descriptor_input != "activations" or not ask.round:
             raise ProtocolError(
@@ -114,7 +114,7 @@ class TopoSite(TrainingSite):
             raise InputError("the model makes activations of this site's rows that are no finite numbers")
         return found
 
-    def _describe(self, round: int, X: Floats) -> Description:
+    def _describe(self, round: int, X: Floats) -> ShapeDescription:
         """Return the descriptors that the terms ask for of rows or activations."""
         method = self.topology
         if not method.describes or method.epsilon is not None:
@@ -125,7 +125,7 @@ class TopoSite(TrainingSite):
         return describe_rows(method, X, self.table.y, classes, lambda: self._rng(round))
 
     @answers(DescribePrivately)
-    def describe_privately(self, ask: DescribePrivately) -> Description:
+    def describe_privately(self, ask: DescribePrivately) -> ShapeDescription:
         """Send the descriptor with noise; the same one if asked again."""
         method = self.topology
         memory = self.memory
@@ -140,7 +140,7 @@ class TopoSite(TrainingSite):
             noisy = private_descriptor(X, low, high, epsilon=method.epsilon, delta=method.delta, rng=rng)
             memory.described[ask.round] = np.asarray(noisy.values, "<f8").tobytes()
         values = np.frombuffer(memory.described[ask.round], "<f8")
-        return Description(descriptor=Array.of(values), by_class=NONE, h0=NOTHING, h1=NOTHING)
+        return ShapeDescription(descriptor=Array.of(values), by_class=NONE, h0=NOTHING, h1=NOTHING)
 
     def features(self, rows: Floats) -> Floats:
         """Add the four columns of Section 3.2, or the 48 numbers of Appendix D."""

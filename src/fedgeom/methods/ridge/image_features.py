@@ -130,10 +130,14 @@ def pooled_responses(
     return found
 
 
-def pool_matrix(down: int, across: int, pools: int) -> Singles:
-    """Return the (pools², places) matrix that takes means over pools × pools parts of a grid, f4."""
-    rows = _parts(down, pools)
-    columns = _parts(across, pools)
+def pool_matrix(down: int, across: int, pools: int, overlap: float = 0.0) -> Singles:
+    """Return the (pools², places) matrix that takes means over pools × pools parts of a grid, f4.
+
+    With ``overlap``, means over all places, weighted by Gaussians around the parts' centres.
+    """
+    rows, columns = (
+        _hills(count, pools, overlap) if overlap else _parts(count, pools) for count in (down, across)
+    )
     return np.kron(rows, columns).astype(np.float32)
 
 
@@ -155,6 +159,14 @@ def _parts(count: int, parts: int) -> Floats:
     for at, (first, last) in enumerate(pairwise(edges.tolist())):
         found[at, first : max(last, first + 1)] = 1.0 / max(last - first, 1)
     return found
+
+
+def _hills(count: int, parts: int, width: float) -> Floats:
+    """Return the (parts, count) matrix of Gaussian means around the parts' centres, of ``width`` parts' deviation."""
+    size = count / parts
+    centres = (np.arange(parts) + 0.5) * size - 0.5
+    heights = np.exp(-(((np.arange(count) - centres[:, None]) / (width * size)) ** 2) / 2)
+    return np.asarray(heights / heights.sum(axis=1, keepdims=True))
 
 
 def brightness(
@@ -197,6 +209,9 @@ class Convolutions(FeatureMap):
     """How many empty cells are put around an image."""
     pools: Annotated[int, Between(1, 16)] = 3
     """Responses are averaged over this many parts, down and across."""
+    overlap: Annotated[float, Between(0, 4)] = 0.0
+    """How far parts reach into each other: the weight of a place falls off from a part's centre like a Gaussian whose
+    deviation is so many parts. 0: they do not, and all places of a part count alike."""
     means: Annotated[int, Between(0, 64)] = 7
     """Into how many parts, down and across, the image is divided for its brightness; 0: no such features."""
     threshold: Annotated[float, Between(0, 100)] = 0.25
@@ -231,7 +246,7 @@ class Convolutions(FeatureMap):
         shape = ground.shape
         filters, offsets = self.bank(ground)
         places = grid(shape, self.patch_size, self.padding)
-        looks = [(filters, pool_matrix(*places, self.pools))]
+        looks = [(filters, pool_matrix(*places, self.pools, self.overlap))]
         if self.mirrors(shape):  # a filter on the mirror image is the mirrored filter on the image
             looks.append((mirrored_filters(filters, self.patch_size), mirrored_pools(looks[0][1], places)))
         wide = self.width(None, shape)

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 from fedgeom.errors import InputError
 from fedgeom.federation.privacy import PrivacyOrTable
 from fedgeom.federation.settings import POSITIVE, Between, ClassNames, Settings
-from fedgeom.methods.iterative.aggregation import GroupedSums
+from fedgeom.methods.aggregation import GroupedSums
 from fedgeom.methods.ridge.core import cuts
 from fedgeom.methods.ridge.features import Binned, FeatureMap, LinearFeatures, total_width
 from fedgeom.methods.ridge.image_features import Conv

@@ -10,7 +10,7 @@ import numpy as np
 from fedgeom.arrays import Floats
 from fedgeom.errors import InputError
 from fedgeom.federation.settings import POSITIVE, Between, Settings
-from fedgeom.methods.iterative.aggregation import GroupedSums
+from fedgeom.methods.aggregation import GroupedSums
 from fedgeom.methods.iterative.settings import MOST_ROUNDS, TableSettings
 from fedgeom.methods.shrunk.core import terms_length
 

@@ -24,7 +24,9 @@ if (drop) {
       kept.push(text);
     }
     if (kept.length) said.textContent = "looking into it …";
-    if (kept.length) location.href = kept[0].split("?")[0] + "?" + kept.map((one) => one.split("?")[1]).join("&");
+    if (!kept.length) return;
+    const names = kept.map((one) => one.split("?")[1]);
+    location.href = drop.dataset.then ? drop.dataset.then + names[0].split("=")[1] : kept[0].split("?")[0] + "?" + names.join("&");
   };
   chosen.addEventListener("change", () => keep(chosen.files));
   for (const event of ["dragover", "dragleave", "drop"]) drop.addEventListener(event, (e) => {
@@ -33,13 +35,21 @@ if (drop) {
     if (event === "drop") keep(e.dataTransfer.files);
   });
 }
+// Another run has models of other sites.
+const chooser = document.querySelector("[data-reload]");
+if (chooser) chooser.addEventListener("change", () => { location.href = chooser.dataset.reload + encodeURIComponent(chooser.value); });
 // A run that goes on is followed; in the end the page is loaded anew.
 const live = document.querySelector("[data-live]");
 if (live) {
   const source = new EventSource(live.dataset.live), silent = document.createElement("p");
   silent.setAttribute("role", "status");
   live.after(silent);
-  source.addEventListener("progress", (event) => { live.innerHTML = event.data; silent.textContent = ""; });
+  source.addEventListener("progress", (event) => {
+    const shown = live.querySelector("details")?.open;
+    live.innerHTML = event.data;
+    if (shown) live.querySelector("details").open = true;
+    silent.textContent = "";
+  });
   source.addEventListener("error", () => { silent.textContent = SILENT; });  // the browser tries again by itself
   source.addEventListener("ended", () => { source.close(); location.reload(); });
 }

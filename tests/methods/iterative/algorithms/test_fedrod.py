@@ -41,7 +41,7 @@ def test_without_the_personal_part_it_is_fedavg_with_the_balanced_loss():
     two = FedRoD(**DIGITS).plain(sites)
     same = FedAvg(head="two", loss="balanced", **DIGITS)
     start = same.build_learner().start(64, 3, np.random.default_rng([0, 0]))
-    assert torch.equal(torch.from_numpy(start[PERSONAL[0]]), torch.zeros(3, 32))
+    assert torch.equal(torch.tensor(start[PERSONAL[0]]), torch.zeros(3, 32))
 
     class Generic(FedAvg):
         """FedAvg whose sites leave the personal head at zero."""

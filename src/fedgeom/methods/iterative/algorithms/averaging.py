@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
 
+from fedgeom.data.sites import SiteData, merged
 from fedgeom.errors import InputError
 from fedgeom.methods.iterative.algorithm import Algorithm
 from fedgeom.methods.iterative.optimizer import SGD
@@ -99,3 +101,63 @@ class LocalOnly(Algorithm):
         for round in range(1 if self.solver == "exact" else self.n_rounds):
             w = task.fit(w, learning_rate=self.rate_in(round))
         return Tree(w)
+
+
+OWN_PARTS = ("head", "loss")
+"""What an algorithm may have of its own beside the network, such as FedRoD's two heads."""
+ONLY_TOGETHER = (
+    "aggregation",
+    "min_sites",
+    "participation",
+    "patience",
+    "personal",
+    "privacy",
+    "secure",
+    "validation_fraction",
+)
+"""Settings that a site alone has no use for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PooledRows(LocalOnly):
+    """All rows in one place: what nobody with a federation can have. Comparisons measure against it; no site runs it.
+
+    It takes as many epochs over all rows as sites take rounds times epochs over theirs; with ``steps``, as many steps
+    as one site.
+    """
+
+    in_one_place: ClassVar[bool] = True
+
+    def fit_pooled(self, sites: Sequence[SiteData], seed: int = 0) -> Any:
+        """Return the model of all rows of the sites."""
+        whole = merged(sites)
+        found = replace(self, holdout=None).plain([whole], seed)
+        return found.model.for_site(found.local[whole.name])
+
+
+def alone(algorithm: Algorithm, kind: type[LocalOnly] = LocalOnly) -> LocalOnly:
+    """Return what trains an algorithm's network without a federation, with its effort and its settings.
+
+    A head or a loss that belongs to the algorithm, such as FedRoD's, gives way to a linear head and cross-entropy.
+    """
+    usual = {one.name: one.default for one in fields(kind)}
+    there = {one.name: one.default for one in fields(algorithm)}
+    own = [name for name in OWN_PARTS if there[name] != usual[name]]
+    taken = [name for name in usual if name in there and name not in (*own, *ONLY_TOGETHER)]
+    return kind(**{name: getattr(algorithm, name) for name in taken}, min_sites=1)
+
+
+def pooled(algorithm: Algorithm, sites: Sequence[SiteData], seed: int = 0) -> Any:
+    """Train an algorithm's network on the rows of all sites in one place, and return the model, to compare with.
+
+    Parameters
+    ----------
+    algorithm: an `Algorithm`
+        Whose network, or other learner, and effort are taken: rounds times epochs over all rows.
+    sites: a list of `SiteData`
+        The tables, with the same columns and shared class names.
+    seed: a whole number; 0 if not given
+        Draws the first model and the order of rows.
+    """
+    made: Any = alone(algorithm, PooledRows)
+    return made.fit_pooled(sites, seed)

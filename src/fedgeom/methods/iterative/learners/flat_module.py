@@ -67,7 +67,7 @@ class FlatModule:
         """Write a model's numbers over all that is in the module."""
         with torch.no_grad():
             for name, tensor in [*self._tensors.items(), *self.statistics.items()]:
-                tensor.copy_(torch.from_numpy(np.asarray(parameters[name], np.float32, order="C")))
+                self._write(tensor.data, parameters[name])
             for buffer, first in self._counters:
                 buffer.copy_(first)
         return self
@@ -114,10 +114,15 @@ class FlatModule:
         found = torch.zeros_like(self.vector.data)
         for name, span in self.spans.items():
             if name in tree:
-                found[span] = torch.from_numpy(np.asarray(tree[name], np.float32, order="C").ravel()).to(
-                    self.device
-                )
+                self._write(found[span], np.ravel(tree[name]))
         return found
+
+    def _write(self, tensor: torch.Tensor, numbers: Any) -> None:
+        """Write numbers, which may be such as can only be read, into a tensor of this module's."""
+        if self.device.type == "cpu":
+            tensor.numpy()[...] = numbers
+        else:
+            tensor.copy_(torch.from_numpy(np.array(numbers, np.float32)))
 
 
 class HeadlessModule:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.optimize import minimize
 from scipy.special import log_softmax
 
 from fedgeom.arrays import Floats, Ints
@@ -110,6 +109,8 @@ class Logistic(Learner):
     def _solve(
         self, shape: Tree, w: Floats, X: Floats, y: Ints, terms: FlatObjective, weights: Floats | None
     ) -> Floats:
+        from scipy.optimize import minimize  # slow to import, and steps need none of it
+
         def value_and_gradient(at: Floats) -> tuple[float, Floats]:
             parameters = shape.like(at)
             value = self._loss(parameters, X, y, len(X), weights) + terms.value(at)

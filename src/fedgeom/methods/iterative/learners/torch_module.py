@@ -21,7 +21,8 @@ from fedgeom.methods.iterative.heads import Head
 from fedgeom.methods.iterative.learners.base import Learner, Parameters, register
 from fedgeom.methods.iterative.losses import Batch
 from fedgeom.methods.iterative.networks.base import Network
-from fedgeom.methods.iterative.objective import LOSS, Carried, Objective
+from fedgeom.methods.iterative.objective import LOSS, Objective
+from fedgeom.methods.iterative.optimizer import GradientSteps
 from fedgeom.methods.iterative.tree import Tree
 
 if TYPE_CHECKING:
@@ -48,8 +49,9 @@ def site_device() -> torch.device:
 
 Build = Callable[[int, int], "torch.nn.Module"]
 
-AT_ONCE = 4096
-"""How many rows are predicted at once."""
+NUMBERS_AT_ONCE = 2**18
+MOST_ROWS_AT_ONCE = 4096
+"""So many numbers, and rows, are predicted at once: what a network makes of them stays near the processor."""
 
 
 class TorchLearner(Learner):
@@ -86,7 +88,7 @@ class TorchLearner(Learner):
         self._first: tuple[tuple[int, int, int], Tree] | None = None
 
     def start(self, columns: int, classes: int, rng: np.random.Generator) -> Parameters:
-        """Return the module's own initial parameters, f4, drawn from a seed that ``rng`` gives."""
+        """Return the module's own initial parameters, f4, drawn from a seed that ``rng`` gives; they are only read."""
         asked = (columns, classes, int(rng.integers(2**31)))
         if self._first is None or self._first[0] != asked:
             self._make(*asked)
@@ -95,8 +97,8 @@ class TorchLearner(Learner):
                 raise InputError(
                     f"head arrays {', '.join(missing)} are not in the module; it has {self._loaded.names}"
                 )
-            self._first = asked, self._loaded.read()
-        return self._first[1].copy()
+            self._first = asked, self._loaded.read().map(_unchangeable)
+        return Tree(self._first[1])
 
     def bind(self, columns: int, classes: int) -> None:
         """Build the module; its own numbers are written over before each use."""
@@ -170,8 +172,10 @@ class TorchLearner(Learner):
     def _in_parts(self, function: Any, rows: torch.Tensor) -> torch.Tensor:
         """Return what a function of the module makes of rows, as in evaluation, on the processor."""
         self._loaded.module.eval()
+        width = math.prod(rows.shape[1:])
+        at_once = min(MOST_ROWS_AT_ONCE, max(1, NUMBERS_AT_ONCE // max(width, 1)))
         with self._torch.no_grad():
-            return self._torch.cat([function(part).cpu() for part in self._torch.split(rows, AT_ONCE)])
+            return self._torch.cat([function(part).cpu() for part in self._torch.split(rows, at_once)])
 
     def fit(
         self,
@@ -196,8 +200,15 @@ class TorchLearner(Learner):
             centre = flat.flat(objective.centre)
             held = [(flat.spans[name], flat.vector.data[flat.spans[name]].clone()) for name in objective.frozen]
             steps = effort.optimizer.build([flat.vector], effort.learning_rate)
-            if objective.carried is not None:
-                self._go_on(steps, objective.carried)
+            carried = objective.carried
+            if carried is not None:
+                if not isinstance(steps, GradientSteps):
+                    raise InputError(
+                        f"optimizer={effort.optimizer.name!r} given to go on from round to round; wanted one whose "
+                        "build() returns GradientSteps, such as SGD(momentum=0.9, kept=True)"
+                    )
+                if carried.momentum is not None:
+                    steps.momentum[0] = torch.from_numpy(np.array(carried.momentum, np.float32)).to(flat.device)
             batch_of = self._batches(parameters, X, y, objective, effort, seed)
             for at in effort.batches(len(X), rng, y):
                 flat.gradient.zero_()
@@ -216,17 +227,9 @@ class TorchLearner(Learner):
                     # Points of the ball go their own way; the terms, momentum and decay would move frozen arrays.
                     for span, wanted in (*moved, *held):
                         flat.vector.data[span] = wanted
-            if objective.carried is not None:
-                objective.carried.momentum = steps.state_dict()["state"][0]["momentum_buffer"].cpu().numpy().copy()
+            if isinstance(steps, GradientSteps) and carried is not None:
+                carried.momentum = steps.momentum[0].cpu().numpy().copy()
         return flat.read()
-
-    def _go_on(self, steps: torch.optim.Optimizer, carried: Carried) -> None:
-        """Let an optimizer begin with the momentum that it ended the last round with."""
-        if carried.momentum is None:
-            return
-        buffer = self._torch.from_numpy(np.array(carried.momentum, np.float32)).to(self._loaded.device)
-        groups = steps.state_dict()["param_groups"]
-        steps.load_state_dict({"state": {0: {"momentum_buffer": buffer}}, "param_groups": groups})
 
     def _batches(
         self, start: Parameters, X: Floats, y: Ints, objective: Objective, effort: Effort, seed: int
@@ -281,6 +284,12 @@ class TorchLearner(Learner):
         with self._torch.random.fork_rng(devices=range(self._torch.cuda.device_count())):
             self._torch.manual_seed(seed)
             yield
+
+
+def _unchangeable(array: Floats) -> Floats:
+    """Return an array that can only be read: all sites of a process begin with the same."""
+    array.flags.writeable = False
+    return array
 
 
 NAME = "network"

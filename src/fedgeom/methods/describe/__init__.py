@@ -1,0 +1,1 @@
+"""A description of all sites' tables by secure sums: the federated table one."""
