@@ -53,8 +53,8 @@ from fedgeom.federation.small_cells import (
     CellCounts,
     CellLayout,
     CellTotals,
-    Packing,
     SmallCells,
+    WordLayout,
     find_small,
     hash_value,
 )
@@ -158,10 +158,10 @@ class FloorLayout:
         return self.packing.count if self.packing.count <= MOST_CLASS_PAIRS else 0
 
     @property
-    def packing(self) -> Packing:
+    def packing(self) -> WordLayout:
         """What the numbers of a pair in a class take: rows, sites, and at how many sites it is no harm."""
         widths = ((self.sites * self.floor).bit_length(), *(self.sites.bit_length(),) * 3)
-        return Packing(self.classes * self.pairs if sum(widths) < WORD_BITS else 0, widths)
+        return WordLayout(self.classes * self.pairs if sum(widths) < WORD_BITS else 0, widths)
 
     @property
     def cells(self) -> CellLayout:

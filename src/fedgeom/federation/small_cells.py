@@ -47,7 +47,7 @@ def hash_value(value: float, key: bytes) -> int:
 
 
 @dataclass(frozen=True)
-class Packing:
+class WordLayout:
     """How whole numbers share words: several numbers of each of ``count`` things, and several things."""
 
     count: int
@@ -114,9 +114,9 @@ class CellLayout:
         return (self.sites * self.floor).bit_length(), self.sites.bit_length()
 
     @property
-    def packing(self) -> Packing:
+    def packing(self) -> WordLayout:
         """How rows and sites of cells are put into words."""
-        return Packing(self.groups * SLOTS * SLOTS * self.pairs // self.shared, self._widths * self.shared)
+        return WordLayout(self.groups * SLOTS * SLOTS * self.pairs // self.shared, self._widths * self.shared)
 
     @property
     def length(self) -> int:
