@@ -87,7 +87,8 @@ def test_a_job_is_conducted_to_its_end_and_its_record_shows_no_single_site(tmp_p
 def test_the_same_seed_gives_what_the_embedded_engine_gives_byte_for_byte(name: str, tmp_path: Path) -> None:
     """The model, what each site has, and with rows kept aside the figures of all together."""
     method, coordinator = replace(small(name), holdout=0.25), make_coordinator(tmp_path / "coordinator")
-    loose = Policy() if method.shows_one_site() else None  # the others run at sites as strict as their template
+    # The others run at sites as strict as their template, where a regression wants more rows than there are here.
+    loose = Policy() if method.shows_one_site() or name == "regression" else None
     folders = make_sites(tmp_path, coordinator, policy=loose)
     with carried(tmp_path, folders) as (engine, _):
         model, conversation = Session(method, RUN, SEED, coordinator.roster()).conduct(engine)

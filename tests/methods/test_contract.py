@@ -20,6 +20,7 @@ ONE_EACH: dict[str, tuple[str, Callable[[], Method]]] = {
     "moments": ("", fedgeom.Moments),
     "poincare-map": ("", fedgeom.PoincareMap),
     "ridge": ("", fedgeom.Ridge),
+    "regression": ("", fedgeom.Regression),
     "xclp": ("", lambda: fedgeom.XCLP(graph="anchors", n_anchors=6, n_rounds=2)),
     "xclp-training": (
         "",

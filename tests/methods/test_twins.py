@@ -19,6 +19,7 @@ METHODS = {
     "moments",
     "poincare_map",
     "ptopofl",
+    "regression",
     "ridge",
     "shrunk",
     "xclp",

@@ -23,8 +23,9 @@ class SiteConfig(ReadOptions, frozen=True, forbid_unknown_fields=True, kw_only=T
 
     name: str
     file: str
-    label: str
     coordinator: str
+    label: str = ""
+    """The column with the class of each row; "": ``outcome``, or ``time`` and ``event``, are there instead."""
     engine: EngineName = "nats"
     columns: str | list[str] | None = None
     drop_unlabelled: bool = False

@@ -214,6 +214,12 @@ def hash_rows(site: SiteData) -> bytes:
     digest = hashlib.sha256(repr((site.shape, site.y.astype(str).tolist())).encode())
     if site.categories:
         digest.update(repr(sorted(site.categories.items())).encode())
+    for name in sorted(site.extra):
+        values = site.extra[name]
+        digest.update(
+            name.encode()
+            + np.ascontiguousarray(values if values.dtype.kind in "biuf" else values.astype(str)).tobytes()
+        )
     sparse = hasattr(site.table, "indptr")
     parts = (site.table.indptr, site.table.indices, site.table.data) if sparse else (site.table,)
     for part in parts:

@@ -17,6 +17,7 @@ from fedgeom.methods.catalogue import method_class
 from fedgeom.methods.describe.model import Description
 from fedgeom.report import markup
 from fedgeom.report.at_site import is_site_result, read_site_run
+from fedgeom.report.coefficients import coefficients
 from fedgeom.report.description import description_section
 from fedgeom.report.explorer import explorer, scene_of
 from fedgeom.report.label_names import Naming
@@ -59,6 +60,7 @@ def page_of(run: RunFiles, back: tuple[str, str] | None = None) -> str:
     sections = [
         warnings(run),
         outcomes(run.evaluation, run.verdict) if run.predicts else "",
+        coefficients(run.model),
         description_section(run.model) if isinstance(run.model, Description) else "",
         _picture(run),
         _names(run.naming),
