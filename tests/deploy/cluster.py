@@ -50,7 +50,9 @@ class Cluster:
             file = folder.path / f"server-{number}.conf"
             file.write_text("\n".join([*lines, f"include ./{configuration(folder).name}", ""]), encoding="utf-8")
             with (folder.path / f"server-{number}.log").open("ab") as log:
-                self._running[number] = subprocess.Popen([find_server(), "-c", str(file)], stdout=log, stderr=log)
+                self._running[number] = subprocess.Popen(
+                    [find_server(), "-c", str(file)], stdout=log, stderr=log, start_new_session=True
+                )
         for number, port in enumerate(self.ports):
             wait_for_port(f"127.0.0.1:{port}", self._running[number])
 

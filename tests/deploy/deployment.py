@@ -106,6 +106,7 @@ class Proxy:
         self._flows = threading.Event()
         self._flows.set()
         self._lines: list[Line] = []
+        self._closed = False
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._listener.getsockname()[1])
         threading.Thread(target=self._accept, daemon=True).start()
@@ -128,16 +129,19 @@ class Proxy:
 
     def close(self) -> None:
         """Take no more connections."""
+        self._closed = True
         self._listener.close()
         self._flows.set()
         for line in self._lines:
             line.near.close()
 
     def _accept(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
+        while not self._closed:
+            try:
                 near, _ = self._listener.accept()
-                threading.Thread(target=self._join, args=(near,), daemon=True).start()
+            except OSError:  # whoever called has hung up already, or this is the end
+                continue
+            threading.Thread(target=self._join, args=(near,), daemon=True).start()
 
     def _join(self, near: socket.socket) -> None:
         self._flows.wait()
@@ -233,12 +237,12 @@ class Federation:
             process.terminate()
         for process in self.running.values():
             process.wait(QUIET_SECONDS)
+        self.cluster.stop()
         self.until(lambda: not self.find(), 20, most=120)
         for group in {process.group for process in self.find()}:
             os.killpg(group, signal.SIGKILL)
         for line in self.lines.values():
             line.close()
-        self.cluster.stop()
 
     # --- processes ---
 

@@ -6,6 +6,7 @@ import ipaddress
 import json
 import re
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
@@ -48,6 +49,21 @@ def quote(text: str) -> str:
     """Return a text as a TOML string, which a JSON string is too; control characters are written out."""
     plain = json.dumps(text, ensure_ascii=False)
     return "".join(char if char.isprintable() else f"\\U{ord(char):08x}" for char in plain)
+
+
+def as_toml(value: Any) -> str:
+    """Write a setting as a federation file has it.
+
+    >>> as_toml({"name": "sgd", "momentum": 0.9, "rate": None}), as_toml([True, 2])
+    ('{ name = "sgd", momentum = 0.9 }', '[true, 2]')
+    """
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{key} = {as_toml(one)}" for key, one in value.items() if one is not None) + " }"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(as_toml, value)) + "]"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else str(value)
 
 
 _WORDS = {

@@ -8,6 +8,7 @@ import shutil
 import socket
 import ssl
 import subprocess
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +22,7 @@ pytest.importorskip("aiohttp", reason="aiohttp is not installed")
 from fedgeom.deploy import certificates
 from fedgeom.engines.nats.engine import NatsEngine, NatsLink
 from fedgeom.engines.nats.link import NOT_ADMITTED, PART, PAYLOAD, Endpoint, ServerAddress, new_seed
-from fedgeom.engines.nats.server import AUTHENTICATION_SECONDS
+from fedgeom.engines.nats.server import AUTHENTICATION_SECONDS, SPARE_CONNECTIONS
 from fedgeom.engines.processes import free_port, wait_for_port
 from fedgeom.federation.coordinator import Lost
 from tests.engines.nats.carrying import Server, memory_of, running_server, running_site
@@ -186,4 +187,31 @@ def test_a_message_of_a_gigabyte_is_not_read_from_anybody(server: Server) -> Non
     assert asyncio.run(send())
     assert memory_of(server.pid) < before + 50 * 2**20
     with running_site(server, "anna", long):
+        assert asked(server, "anna") == {"anna": LONG}
+
+
+@pytest.mark.full
+def test_a_flood_of_connections_costs_little_and_sites_answer_through_it(server: Server) -> None:
+    """Ten thousand strangers, as many at a time as this process may have: the server holds few, for seconds."""
+    before = memory_of(server.pid)
+    held: list[socket.socket] = []
+    with running_site(server, "anna", long):
+        assert asked(server, "anna") == {"anna": LONG}
+        most = 0
+        for number in range(10_000):
+            with contextlib.suppress(OSError):
+                one = socket.create_connection(("127.0.0.1", server.port), 60)
+                one.setblocking(False)
+                held.append(one)
+            if number % 500 == 499:
+                most = max(most, memory_of(server.pid) - before)
+                for old in held[: len(held) - 400]:
+                    old.close()
+                del held[: len(held) - 400]
+        assert (
+            most < (SPARE_CONNECTIONS + 500) * 200 * 2**10
+        )  # two hundred kilobytes each, and not for ten thousand
+        for one in held:
+            one.close()
+        time.sleep(0)
         assert asked(server, "anna") == {"anna": LONG}
