@@ -29,6 +29,7 @@ from fedgeom.deploy.nats_site import LINK, read_link
 from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.engines.processes import free_port
 from fedgeom.geometry.hyperbolic.sampling import labelled_disc
+from tests.deploy.cluster import MEMBERS, Cluster
 from tests.deploy.making import ask_stewards, loosen
 
 COORDINATE = """
@@ -174,15 +175,25 @@ class Federation:
         *,
         proxied: Collection[str] = (),
         environment: Mapping[str, str] | None = None,
+        clustered: bool = False,
     ):
-        """Make all folders; the ``proxied`` sites reach the coordinator through a line that can be cut."""
+        """Make all folders; the ``proxied`` sites reach the coordinator through a line that can be cut.
+
+        Where it is ``clustered``, the coordinator starts no server: three of a cluster run already.
+        """
         self.root, self.data = root, {site.name: site for site in data}
         self._environment = dict(environment or {})
         self.port = free_port()
         self.lines = {name: Proxy(self.port) for name in proxied}
+        self.cluster = Cluster([free_port() for _ in range(MEMBERS)])
         self.coordinator = CoordinatorFolder.create(
-            root / "coordinator", names=["localhost"], host="127.0.0.1", port=self.port
+            root / "coordinator",
+            names=["localhost"],
+            host="127.0.0.1",
+            port=self.port,
+            servers=self.cluster.addresses if clustered else "",
         )
+        self._clustered = clustered
         self.sites: dict[str, SiteFolder] = {}
         for site in data:
             line = self.lines.get(site.name)
@@ -192,7 +203,7 @@ class Federation:
 
     def make_site(self, site: SiteData, port: int | None = None) -> SiteFolder:
         """Make a site's folder with its data."""
-        address = f"127.0.0.1:{port or self.port}"
+        address = self.cluster.addresses if self._clustered else f"127.0.0.1:{port or self.port}"
         folder = SiteFolder.create(self.root / site.name, site.name, address)
         np.savez(folder.path / "data.npz", X=site.X, y=site.y)
         text = folder.config_file.read_text(encoding="utf-8")
@@ -227,6 +238,7 @@ class Federation:
             os.killpg(group, signal.SIGKILL)
         for line in self.lines.values():
             line.close()
+        self.cluster.stop()
 
     # --- processes ---
 
@@ -240,6 +252,8 @@ class Federation:
         self._start("coordinator", command, {})
         self.until(lambda: "ready" in self.said("coordinator") or self.running["coordinator"].poll() is not None)
         assert "ready" in self.said("coordinator"), self.said("coordinator") + self.log("coordinator")[-2000:]
+        if self._clustered:
+            self.cluster.start(self.coordinator)
 
     def start_all(self) -> None:
         """Start the coordinator and all sites, and wait until they are connected."""

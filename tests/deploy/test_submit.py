@@ -137,7 +137,7 @@ def test_a_run_to_its_end(coordinator, job, asked):
 
 def test_a_run_that_nobody_conducts_is_given_up(coordinator, job):
     submit.start(coordinator, job)
-    (request,) = (coordinator.path / "requests").iterdir()
+    (request,) = (coordinator.path / "requests").glob("*.start")
     request.unlink()  # heeded; and then the process was gone
     with locked(coordinator.path / COORDINATOR_LOCK, "busy"):
         status = follow(coordinator, job)

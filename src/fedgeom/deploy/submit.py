@@ -14,7 +14,7 @@ from fedgeom.deploy.coordinator import is_running
 from fedgeom.deploy.coordinator_folder import CoordinatorFolder
 from fedgeom.deploy.federation_file import FederationFile
 from fedgeom.deploy.jobs import Job, create_job, load_job
-from fedgeom.deploy.nats_coordinator import ask_for, is_asked_for
+from fedgeom.deploy.nats_coordinator import ask_for, is_asked_for, requesting
 from fedgeom.errors import InputError
 from fedgeom.federation.coordinator import Event
 from fedgeom.federation.record import ENDS, Status, read_status, write_status
@@ -142,9 +142,10 @@ def start(folder: CoordinatorFolder, job: Job) -> None:
     """Start a job, or join it if it is still being conducted."""
     if is_conducted(job):
         return
-    write_status(job.run_folder, "submitted", "")
-    (job.run_folder / "events.jsonl").unlink(missing_ok=True)
-    ask_for(folder, job.name, "start")
+    with requesting(folder):
+        write_status(job.run_folder, "submitted", "")
+        (job.run_folder / "events.jsonl").unlink(missing_ok=True)
+        ask_for(folder, job.name, "start")
 
 
 def is_conducted(job: Job) -> bool:
