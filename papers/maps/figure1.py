@@ -70,7 +70,10 @@ def measured(name: str, seeds: tuple[int, ...]) -> dict[str, Any]:
             right.append(100 * run.evaluation["own"].values()["accuracy"])
             print(name, title, seed, round(right[-1], 1), f"{spent[-1]:.0f} s", flush=True)
         mean, half = confidence(right)
-        found[title] = {"accuracy": [round(mean, 1), round(half, 1)], "CPU seconds": round(float(np.mean(spent)), 1)}
+        found[title] = {
+            "accuracy": [round(mean, 1), round(half, 1)],
+            "CPU seconds": round(float(np.mean(spent)), 1),
+        }
     return found
 
 
