@@ -226,7 +226,8 @@ def test_bins_join_neighbours_until_no_cell_is_small(seed: int) -> None:
             np.add.at(own, (kind[site == one], cell[site == one]), 1)
             counts[0, :, at] += np.minimum(own, FLOORS[1])
             counts[1, :, at] += own > 0
-    stands = merge_bins(counts, groups, 5, bins, FLOORS)
+    tables = [(members, counts[:, :, at], FLOORS) for at, members in enumerate(groups)]
+    stands = merge_bins(tables, 5, bins)
     assert (np.diff(stands, axis=1) >= 0).all()  # neighbours alone
     assert (stands[:, 0] == 0).all()
     assert 5 < sum(len(set(one)) for one in stands.tolist()) < 25
@@ -240,10 +241,10 @@ def test_bins_join_neighbours_until_no_cell_is_small(seed: int) -> None:
 
 
 def test_bins_with_enough_rows_stay_as_they_are() -> None:
-    counts = np.full((2, 1, 1, 9), 50)
-    np.testing.assert_array_equal(merge_bins(counts, [[1, 0]], 2, 3, FLOORS), [[0, 1, 2], [0, 1, 2]])
-    counts[:, :, :, 4] = 0  # an empty cell is no harm
-    np.testing.assert_array_equal(merge_bins(counts, [[1, 0]], 2, 3, FLOORS), [[0, 1, 2], [0, 1, 2]])
+    counts = np.full((2, 1, 9), 50)
+    np.testing.assert_array_equal(merge_bins([([1, 0], counts, FLOORS)], 2, 3), [[0, 1, 2], [0, 1, 2]])
+    counts[:, :, 4] = 0  # an empty cell is no harm
+    np.testing.assert_array_equal(merge_bins([([1, 0], counts, FLOORS)], 2, 3), [[0, 1, 2], [0, 1, 2]])
 
 
 def flags_of_two_classes(apart: int, *, opposite_at: int = -1) -> tuple[list[Floats], list[Any]]:
@@ -278,9 +279,16 @@ def test_counts_that_share_words_come_back(sites: int, floor: int) -> None:
     rng = np.random.default_rng(0)
     numbers = rng.integers(0, 2, (4, layout.class_pairs))
     numbers[0] *= floor
-    total = layout.pack(numbers) * sites  # as if all sites had the same
-    np.testing.assert_array_equal(layout.unpack(total), numbers * sites)
-    assert layout.class_pairs == (63 if sites < 2**20 else 0)
+    total = layout.packing.pack(numbers) * sites  # as if all sites had the same
+    np.testing.assert_array_equal(layout.packing.unpack(total), numbers * sites)
+    cells = rng.integers(0, 2, (4, 2, 2, 2, 21))
+    cells[:, 0] *= floor
+    words = layout.cells.pack(cells) if layout.class_pairs else np.zeros(0, np.int64)
+    assert (words < 2**53).all()  # contributions are real numbers
+    if layout.class_pairs:
+        vector = np.concatenate([np.zeros(layout.cells.length - len(words), np.int64), words * sites])
+        np.testing.assert_array_equal(layout.cells.split(vector).cells, cells * sites)
+    assert layout.class_pairs == (63 if sites < 5000 else 0)
 
 
 def with_total(off: int, sites: int = 4, *, at: int = 3, rows: int = 60) -> list[Floats]:

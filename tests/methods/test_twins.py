@@ -29,7 +29,7 @@ METHODS = {
 
 
 DESCRIPTIONS = {"describe"}
-"""What only counts and adds up is compared with NumPy on pooled rows, in its own tests."""
+"""What only counts and adds up is compared with pandas on pooled rows, in its own tests."""
 
 
 def imported(path: Path) -> set[str]:

@@ -537,10 +537,14 @@ def as_sites(sites: Any, *beside: Any) -> list[SiteData]:
         )
     if hasattr(sites, "train") and hasattr(sites, "test"):
         raise InputError("a whole set was given; wanted its sites to learn from: those of its .train, a list")
-    if isinstance(sites, list | tuple) and all(isinstance(one, SiteData) for one in sites):
-        return list(sites)
-    rows = [one for one in _some(sites) if not isinstance(one, SiteData)]
-    table = hasattr(sites, "shape") or any(isinstance(one, int | float) or hasattr(one, "shape") for one in rows)
+    several = not hasattr(sites, "shape") and not isinstance(sites, str | Mapping) and hasattr(sites, "__iter__")
+    found = list(sites) if several else []
+    rows = [one for one in found if not isinstance(one, SiteData)]
+    if several and not rows:
+        return found
+    alone = not several or len(rows) == len(found)
+    numbers = any(isinstance(one, int | float) or hasattr(one, "shape") for one in rows[:8])
+    table = alone and (hasattr(sites, "shape") or numbers)
     if table or beside:
         raise InputError(
             f"{_kind(sites)} was given for sites; wanted a list of fedgeom.SiteData(name, X, y), one for each site. To "
@@ -548,10 +552,6 @@ def as_sites(sites: Any, *beside: Any) -> list[SiteData]:
         )
     odd = rows[0] if rows else sites
     raise InputError(f"{_kind(odd)} was given among the sites; wanted a list of fedgeom.SiteData(name, X, y)")
-
-
-def _some(value: Any) -> list[Any]:
-    return list(value)[:8] if isinstance(value, list | tuple) else []
 
 
 def _kind(value: Any) -> str:

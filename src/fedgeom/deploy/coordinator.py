@@ -24,7 +24,8 @@ def running_coordinator(folder: CoordinatorFolder, say: Say = lambda text: None)
     """Run the coordinator; yields its address once sites may connect."""
     address = folder.address()
     with locked(folder.path / COORDINATOR_LOCK, f"the coordinator in {folder.path} is running already"):
-        check_port(address)
+        if not folder.config().servers:
+            check_port(address)
         folder.close_to_others()
         with running_server(folder, say):
             yield address

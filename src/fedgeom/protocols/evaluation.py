@@ -28,13 +28,14 @@ from fedgeom.privacy.mechanism import SumNoise
 from fedgeom.protocols.secure_sum.messages import SumQuestion
 
 
-class SumEvaluation(SumQuestion, kind="evaluation.sum"):
+class SumEvaluation(SumQuestion, kind="evaluation.sum", counts_rows_aside=True):
     """Ask how often the model is right on the rows that a site kept aside."""
 
     answer_reveals: ClassVar[str] = (
         "masked; with all others: how many rows kept aside have which class and are given which, by the model, by the "
-        "joint one and by models trained at each site alone (for two classes also by score), how many rows of each "
-        "class were learnt from, and at how many sites; a count of 1 is one row, but not whose; where the terms keep "
+        "joint one and by models trained at each site alone (for two classes also by score; where policies have "
+        "floors, by mean scores of min_rows rows), how many rows of each class were learnt from, and at how many "
+        "sites; a count of 1 is one row, but not whose, and nothing else of it is in any sum; where the terms keep "
         "rows aside by group, also how many groups there are and sums over groups of squares of rows and right answers"
     )
     classes: Annotated[int, msgspec.Meta(ge=1, le=10_000)]
@@ -174,6 +175,7 @@ def tally(
     classes: int,
     chances: Floats | None = None,
     groups: npt.NDArray[Any] | None = None,
+    least: int = 1,
 ) -> Tally:
     """Count what a model says of rows.
 
@@ -190,8 +192,9 @@ def tally(
     if classes == 2:
         scores = np.zeros((2, BINS), np.int64)
         if chances is not None:
-            known = true_class < classes
-            np.add.at(scores, (true_class[known], score_bins(chances[known])), 1)
+            for one in range(classes):
+                bins, sizes = score_bins(chances[true_class == one], least)
+                np.add.at(scores[one], bins, sizes)
     return Tally(int(right.sum()), confusion, scores, None if groups is None else _squares(right, groups))
 
 
@@ -203,15 +206,19 @@ def _squares(right: npt.NDArray[np.bool_], groups: npt.NDArray[Any]) -> Ints:
     return np.array([len(found), (r * r).sum(), (r * n).sum(), (n * n).sum()], np.int64)
 
 
-def score_bins(chances: Floats) -> Ints:
-    """Return the bin of each row's log-odds of the second class: equally wide in asinh, so that far ones have bins too.
+def score_bins(chances: Floats, least: int = 1) -> tuple[Ints, Ints]:
+    """Return bins of log-odds of the second class, equally wide in asinh, so that far ones have bins too, and counts.
 
-    chances (rows, 2), f8; returns (rows,), i8 from 0 to `BINS` - 1.
+    Of groups of at least ``least`` neighbours the mean is counted, as often as the group has rows; rows that are fewer
+    are in no group. chances (rows, 2), f8; returns (groups,) each, i8: bins from 0 to `BINS` - 1, and rows.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         odds = np.nan_to_num(np.log(chances[:, 1]) - np.log(chances[:, 0]), nan=0.0, posinf=1e300, neginf=-1e300)
-    place = (np.arcsinh(odds) / FARTHEST + 1) / 2 * BINS
-    return np.asarray(np.clip(place, 0, BINS - 1), np.int64)
+    place = np.sort(np.clip((np.arcsinh(odds) / FARTHEST + 1) / 2 * BINS, 0, BINS - 1))
+    first = least * np.arange(len(place) // least)
+    sizes = np.diff(np.append(first, len(place))) if len(first) else first
+    means = np.add.reduceat(place, first) / sizes if len(first) else place[:0]
+    return np.asarray(means, np.int64), np.asarray(sizes, np.int64)
 
 
 def class_numbers(words: npt.NDArray[np.str_], numbers: dict[str, int], classes: int) -> Ints:
@@ -336,7 +343,8 @@ class EvaluationPart(Part[EvaluationMemory]):
         joint = site.handed.read(file) if file else None
         train = self._labelled(site.data)
         aside = self._labelled(site.aside)
-        return count_rows(train, aside, own, joint, site.class_numbers(own), grouped=self._grouped)
+        least = 1 if privacy_of(site.settings) is not None else site.joining.class_floors[1]
+        return count_rows(train, aside, own, joint, site.class_numbers(own), grouped=self._grouped, least=least)
 
     @property
     def _grouped(self) -> bool:
@@ -366,10 +374,12 @@ def count_rows(
     numbers: dict[str, int],
     *,
     grouped: bool = False,
+    least: int = 1,
 ) -> Counts:
     """Count what models say of a site's rows: its own, the joint one, and one trained on the site's rows alone.
 
-    ``train`` and ``aside`` have labels in the site's words only; ``numbers`` gives the joint class of each.
+    ``train`` and ``aside`` have labels in the site's words only; ``numbers`` gives the joint class of each; for
+    ``least`` see `tally`.
     """
     classes = own.joint_classes
     words = aside.y.astype(str)
@@ -379,16 +389,21 @@ def count_rows(
     groups = aside.groups if grouped else None
     if len(aside):
         true = class_numbers(words, numbers, classes)
-        models["own"] = _said_by(own, aside, words, true, groups)
+        models["own"] = _said_by(own, aside, words, true, groups, least)
         if joint is not None:
-            models["joint"] = _said_by(joint, aside, words, true, groups)
+            models["joint"] = _said_by(joint, aside, words, true, groups, least)
         if len(train):
-            models["local"] = _said_alone(train, aside, words, true, numbers, classes, groups)
+            models["local"] = _said_alone(train, aside, words, true, numbers, classes, groups, least)
     return Counts(int(len(aside) > 0), trained, models)
 
 
 def _said_by(
-    model: Model, aside: SiteData, words: npt.NDArray[np.str_], true: Ints, groups: npt.NDArray[Any] | None
+    model: Model,
+    aside: SiteData,
+    words: npt.NDArray[np.str_],
+    true: Ints,
+    groups: npt.NDArray[Any] | None,
+    least: int,
 ) -> Tally:
     classes = model.joint_classes
     said = model.predict(aside.X).astype(str)
@@ -396,7 +411,7 @@ def _said_by(
     chances: Floats | None = None
     if classes == 2 == len(model.classes_) and hasattr(model, "predict_proba"):
         chances = model.predict_proba(aside.X)
-    return tally(said, words, given, true, classes, chances, groups)
+    return tally(said, words, given, true, classes, chances, groups, least)
 
 
 def _said_alone(
@@ -407,6 +422,7 @@ def _said_alone(
     numbers: dict[str, int],
     classes: int,
     groups: npt.NDArray[Any] | None,
+    least: int,
 ) -> Tally:
     alone = train_baseline(train.X, train.y.astype(str))
     chances = alone.predict_proba(aside.X)
@@ -414,7 +430,7 @@ def _said_alone(
     by_class = np.zeros((len(aside), classes + 1))
     np.add.at(by_class.T, class_numbers(np.array(alone.names, np.str_), numbers, classes), chances.T)
     given = class_numbers(said, numbers, classes)
-    return tally(said, words, given, true, classes, by_class[:, :2] if classes == 2 else None, groups)
+    return tally(said, words, given, true, classes, by_class[:, :2] if classes == 2 else None, groups, least)
 
 
 NOT_TESTED = "the model was not tested on the rows that the sites kept aside"

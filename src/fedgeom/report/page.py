@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from fedgeom.deploy.config import as_toml
 from fedgeom.errors import FedgeomError
 from fedgeom.federation.results import RunWarning
 from fedgeom.methods.catalogue import method_class
@@ -375,18 +376,3 @@ def federation_toml(run: RunFiles) -> str:
     if len(run.sites) > 3:
         lines += ["", f"# and {len(run.sites) - 3} more sites"]
     return "\n".join(lines)
-
-
-def as_toml(value: Any) -> str:
-    """Write a setting as a federation file has it.
-
-    >>> as_toml({"name": "sgd", "momentum": 0.9, "rate": None}), as_toml([True, 2])
-    ('{ name = "sgd", momentum = 0.9 }', '[true, 2]')
-    """
-    if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{key} = {as_toml(one)}" for key, one in value.items() if one is not None) + " }"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(as_toml, value)) + "]"
-    if isinstance(value, bool):
-        return str(value).lower()
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else str(value)

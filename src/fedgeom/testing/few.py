@@ -118,16 +118,9 @@ class OpenFinding:
 
 
 OPEN: tuple[OpenFinding, ...] = (
-    OpenFinding("N2", "rows held out are counted down to one", ("evaluation.sum",)),
-    OpenFinding("N9", "of few rows that are called wrongly, the scores", ("ridge.calibration",)),
     OpenFinding(
-        "N13",
-        "products of bins and columns, or of bins of different groups, that few rows have",
-        ("ridge.gram", "ridge-update.gram"),
-        of=lambda method: "binned" in str(method.terms().get("features")),
+        "N14", "class sums, with Ridge, of columns that few rows of the class have another number than 0 in"
     ),
-    OpenFinding("N12", "columns of a joint map of hulls have no floors", ("hulls.scales", "hulls.scatter")),
-    OpenFinding("N11", "few rows that personal models call wrongly, as a count", ("ridge.evidence",)),
     OpenFinding(
         "N6",
         "cells of two steps towards the anchors differ by the rows that changed cells, and few rows tie two cells",

@@ -134,9 +134,10 @@ def row_terms(
     without one of its rows: the difference is what the row added. Numbers for which such differences do not add up, as
     how many sites have a column, are no sums over rows, and are counted only (`RowTerms.uneven`); where that is so of
     most numbers of a sum, as of parameters that are trained, the whole sum is. Sums that decide what is too rare
-    (`SumQuestion.decides_floors`) are left out, and those of groups of rows, or of rounded counts
-    (`SumQuestion.rounded`), which no row is a term of: they have tests of their own. A run that is refused before the
-    first sum raises why.
+    (`SumQuestion.decides_floors`) are left out, and those of groups of rows
+    (`SumQuestion.rounded`), which no row is a term of: they have tests of their own. So has what is counted of rows
+    kept aside, which are in no other sum (`SumQuestion.counts_rows_aside`); of that sum, rows that are learnt from are
+    judged. A run that is refused before the first sum raises why.
     """
     rules = policy or StrictPolicy()
     held = Rehearsal(method, sites, seed, rules)
@@ -149,10 +150,13 @@ def row_terms(
     first = {site.name: at for at, site in reversed(list(enumerate_rows(sites)))}
     asked: dict[tuple[str, int], list[RecordedExchange]] = {}
     uneven: dict[str, int] = {}
+    counts_aside: set[str] = set()
     for one in held.exchanges:
         question = held.question(one) if one.frame.kind in held.method.site.understands() else None
         if isinstance(question, SumQuestion) and not question.over_rows:
             uneven[one.frame.kind] = 0
+        if isinstance(question, SumQuestion) and question.counts_rows_aside:
+            counts_aside.add(one.frame.kind)
         if isinstance(question, SumQuestion) and _is_judged(question) and not refused(one.reply):
             if one.frame.kind in without or (ended is not None and one.step == held.steps):
                 continue  # of the latter, the run ended before it was known
@@ -167,6 +171,8 @@ def row_terms(
             even = np.ones(0, bool)
             for one in exchanges:
                 own, adds_up = replay.terms(one)
+                if kind in counts_aside:
+                    own[:, replay.aside(one.site)] = 0.0
                 if added is None:
                     added = np.zeros((len(own), len(places)))
                     even = np.ones(len(own), bool)
@@ -336,6 +342,10 @@ class SumReplay:
         if not getattr(site, "whole", False) and exchange.frame.kind not in DECODERS:
             self.rounding[exchange.frame.kind] = 0.5
         return found
+
+    def aside(self, name: str) -> Ints:
+        """Return which rows a site keeps aside, by their places in its table."""
+        return self._class(name)[2]
 
     def _class(self, name: str) -> tuple[type[Any], Ints, Ints]:
         """Return a class of sites that is told which rows it learns from and tests on, and which these are."""

@@ -11,6 +11,7 @@ from fedgeom.methods.ridge.core import (
     GRID,
     TEMPERATURES,
     System,
+    best_temperature,
     calibration_nll,
     choose,
     class_weights,
@@ -142,3 +143,38 @@ def test_surprise_is_the_loss_of_scores_without_the_rows_own_pull() -> None:
         top = logits.max(axis=1)
         loss = np.log(np.exp(logits - top[:, None]).sum(axis=1)) + top - logits[np.arange(50), codes]
         assert found[at] == pytest.approx(loss.sum(), rel=1e-9)
+
+
+def test_surprise_of_groups_is_that_of_their_means() -> None:
+    """By hand, for two classes: of sorted margins, groups of ten, and one row that is as wrong as the mean is right."""
+    rng = np.random.default_rng(2)
+    codes = rng.integers(0, 2, 47)
+    margin = np.append(rng.normal(2.0, 0.4, 44), [-1.0, -3.0, 0.1])
+    scores = np.where(codes[:, None] == [0, 1], margin[:, None] / 2, -margin[:, None] / 2)
+    found = calibration_nll(scores, codes, 0.0, 94.0, least=10)
+    ordered = np.sort(margin)
+    groups = np.array([ordered[:10].mean(), ordered[10:20].mean(), ordered[20:30].mean(), ordered[30:].mean()])
+    sizes = np.array([10, 10, 10, 17])
+    for at in (10, 20, 42):
+        t = TEMPERATURES[at]
+        expected = sizes @ np.log1p(np.exp(-groups / t))
+        expected += 47 / 94 * np.log1p(np.exp(margin.mean() / t))
+        assert found[at] == pytest.approx(expected, rel=1e-9)
+
+
+def test_no_row_is_surprising_by_itself() -> None:
+    """Rows of a group may change as they like, while their mean stays; too few rows say nothing."""
+    rng = np.random.default_rng(3)
+    codes = rng.integers(0, CLASSES, 30)
+    scores = rng.normal(size=(30, CLASSES))
+    scores[np.arange(30), codes] += np.repeat([0.0, 20.0, 40.0], 10)
+    found = calibration_nll(scores, codes, 3.0, 30.0, least=10)
+    assert not np.allclose(found, calibration_nll(scores, codes, 3.0, 30.0))
+    moved = scores.copy()
+    moved[0, codes[0]] -= 0.4
+    moved[1, codes[1]] += 0.4
+    np.testing.assert_allclose(calibration_nll(moved, codes, 3.0, 30.0, least=10), found, rtol=1e-9)
+    few = calibration_nll(scores[:9], codes[:9], 3.0, 30.0, least=10)
+    assert not few.any()
+    assert 0.2 < best_temperature(few) < 0.5
+    assert best_temperature(found) == TEMPERATURES[int(np.argmin(found))]

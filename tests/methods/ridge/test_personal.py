@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from statistics import NormalDist
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -86,3 +88,29 @@ def test_rows_of_any_kind_give_finite_weights(seed: int) -> None:
     own = own_ridge(X, np.ones(features), rng.standard_normal((rows, 3)), codes, 0.2)
     assert all(np.isfinite(part).all() for part in own.weights(1.0))
     assert np.isfinite(evidence(own, codes)).all()
+
+
+def test_with_floors_rows_count_in_groups() -> None:
+    """By hand: two groups of neighbours, each as a Gaussian of its mean and deviation; few rows say nothing."""
+    rng = np.random.default_rng(4)
+    codes = np.zeros(25, np.int64)
+    margin = np.sort(rng.normal(1.0, 1.0, 25))
+    scores = np.column_stack([margin / 2, -margin / 2])
+    own = PersonalRidge(rng.standard_normal((25, 2)), signs(codes, 2) - scores)
+    told = evidence(own, codes, 10)
+    expected = sum(
+        len(group) * (1 - NormalDist(float(group.mean()), float(group.std())).cdf(0.0))
+        for group in (margin[:10], margin[10:])
+    )
+    assert told[-2] == pytest.approx(expected, abs=1e-9)  # the joint model
+    assert told[-1] == 25
+    assert evidence(own, codes)[-2] == (margin > 0).sum()
+    assert not evidence(own, codes, 26).any()
+
+
+def test_a_site_takes_off_what_it_added() -> None:
+    exact = np.zeros(len(STRENGTHS) + 1)
+    exact[[0, -1]] = 90, 100
+    added = np.zeros(len(STRENGTHS) + 1)
+    added[[3, -1]] = 100, 100
+    assert choose(exact, added, added) == STRENGTHS[0]  # nobody else says anything

@@ -84,6 +84,11 @@ class Hulls(HullSettings, Method):
     model_type: ClassVar[type[Model]] = HullModel
     matches_names: ClassVar[bool] = True
 
+    @property
+    def column_floors(self) -> bool:  # type: ignore[override]
+        """Whether columns have floors: those of a joint map; points of the disc have two coordinates."""
+        return self.maps
+
     @classmethod
     def published(cls, **changes: Any) -> Hulls:
         """Return the paper's settings (Appendix I.2): no trimming, λ = 0.1, published grouping."""

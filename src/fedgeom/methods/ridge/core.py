@@ -406,19 +406,80 @@ def class_weights(counts: Floats) -> Floats:
     return np.where(present, counts.sum() / (max(int(present.sum()), 1) * np.where(present, counts, 1.0)), 0.0)
 
 
-def calibration_nll(scores: Floats, codes: Ints, freedom: float, rows: float, by: Floats | None = None) -> Floats:
+def calibration_nll(
+    scores: Floats, codes: Ints, freedom: float, rows: float, by: Floats | None = None, least: int = 1
+) -> Floats:
     """Return the summed negative log-probabilities of the rows' classes at each temperature, (temperatures,).
 
     scores (n, classes) are those of the ridge, codes (n,); ``by`` is what turns scores into discriminants. A row that
     was learnt from is nearer to its target than a new one would be. Left out, its score would be (s - h·y)/(1 - h),
     where h is its leverage; the mean leverage, freedom ÷ rows, stands for it, as in generalised cross-validation.
+
+    Where policies have floors, each row has the mean scores of at least ``least`` neighbours in its place
+    (`neighbours_means`), and to the rows of all sites one comes that is called as wrongly as the mean row is called
+    rightly: with groups in which nobody is called wrongly, no temperature would be too small.
     """
     share = min(freedom / max(rows, 1.0), 0.9)
     targets = np.full(scores.shape, -1.0)
     targets[np.arange(len(scores)), codes] = 1.0
     fresh = (scores - share * targets) / (1 - share)
     fresh = turned_scores(fresh, by)
+    if least > 1:
+        behind = neighbours_means(_behind(fresh, codes), least)
+        mirrored = -behind[:, :1].mean(axis=0, keepdims=True) if len(behind) else np.zeros((0, 1))
+        return _surprise(behind) + len(behind) / max(rows, 1.0) * _surprise(mirrored)
     fresh = fresh - fresh.max(axis=1, keepdims=True)
     own = fresh[np.arange(len(fresh)), codes]
     found = [np.log(np.exp(fresh / t).sum(axis=1)).sum() - own.sum() / t for t in TEMPERATURES]
     return np.array(found)
+
+
+def _behind(scores: Floats, codes: Ints) -> Floats:
+    """Return by how much a row's class is behind each other class, the one that is most ahead first.
+
+    scores (n, classes), codes (n,); returns (n, classes - 1), each row falling.
+    """
+    places = np.arange(len(scores))
+    found = scores - scores[places, codes][:, None]
+    found[places, codes] = -np.inf
+    return np.asarray(-np.sort(-found, axis=1)[:, :-1])
+
+
+def neighbours_means(behind: Floats, least: int) -> Floats:
+    """Put in each row's place the mean of a group of at least so many neighbours (microaggregation).
+
+    Rows are in order of their first number, the largest first; rows of a table with fewer than ``least`` are in no
+    group and left out.
+    """
+    ordered = behind[np.argsort(-behind[:, 0], kind="stable")]
+    first, sizes = neighbour_groups(len(behind), least)
+    if not len(first):
+        return behind[:0]
+    means = np.add.reduceat(ordered, first, axis=0) / sizes[:, None]
+    return np.asarray(np.repeat(means, sizes, axis=0))
+
+
+def neighbour_groups(rows: int, least: int) -> tuple[Ints, Ints]:
+    """Return where groups of at least so many rows begin, and how many each has: the last has what is left over."""
+    first = least * np.arange(rows // least)
+    return first, np.diff(np.append(first, rows)) if len(first) else first
+
+
+def _surprise(behind: Floats) -> Floats:
+    """Return the negative log-probabilities of classes that are behind by so much, added up, (temperatures,)."""
+    most = np.maximum(behind.max(axis=1, initial=0.0), 0.0)[:, None]
+    return np.array(
+        [
+            (most / t + np.log(np.exp(-most / t) + np.exp((behind - most) / t).sum(axis=1, keepdims=True))).sum()
+            for t in TEMPERATURES
+        ]
+    )
+
+
+UNKNOWN = TEMPERATURES[24]
+"""The temperature where no site has rows enough to try some on: that of a usual ridge, some 0.3."""
+
+
+def best_temperature(surprise: Floats) -> float:
+    """Return the temperature with the least surprise, (temperatures,) over all sites."""
+    return float(TEMPERATURES[int(np.argmin(surprise))] if surprise.any() else UNKNOWN)

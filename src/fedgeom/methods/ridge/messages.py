@@ -83,20 +83,21 @@ class SumBounded(SumQuestion, kind="ridge.bounded", checked=True):
     classes: Names
 
 
-class SumCalibration(SumQuestion, kind="ridge.calibration", checked=True, in_groups=True):
+class SumCalibration(SumQuestion, kind="ridge.calibration", checked=True, in_groups=True, rounded=True):
     """Ask how well probabilities at each temperature fit, masked."""
 
     answer_reveals: ClassVar[str] = (
         "masked; with all others, to everybody: how well the model's probabilities fit all rows, at each of some "
-        "temperatures"
+        "temperatures; where policies have floors, with means of min_rows rows in their place"
     ) + BY_GROUP
 
 
-class SumPersonalEvidence(SumQuestion, kind="ridge.evidence", checked=True, in_groups=True):
+class SumPersonalEvidence(SumQuestion, kind="ridge.evidence", checked=True, in_groups=True, rounded=True):
     """Ask how many rows personal models put into their class, for each strength of holding them back, masked."""
 
     answer_reveals: ClassVar[str] = (
-        "masked; with all others, to everybody: how many rows of all sites personal models put into their class"
+        "masked; with all others, to everybody: how many rows of all sites personal models put into their class; where "
+        "policies have floors, of groups of min_rows rows together"
     ) + BY_GROUP
 
 

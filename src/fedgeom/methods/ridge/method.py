@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -13,7 +12,7 @@ from fedgeom.data.sites import SiteData
 from fedgeom.data.validation import Finding, check_columns, check_two_classes
 from fedgeom.errors import InputError
 from fedgeom.federation.coordinator import Coordinator
-from fedgeom.federation.messages import Array
+from fedgeom.federation.messages import LARGEST_MESSAGE, Array
 from fedgeom.federation.method import Method
 from fedgeom.federation.model import Model
 from fedgeom.federation.plan import Ask, Plan, Shape, Sum
@@ -22,7 +21,7 @@ from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.results import RunWarning
 from fedgeom.federation.site import Site
 from fedgeom.methods.ridge import private
-from fedgeom.methods.ridge.core import TEMPERATURES, Solution, solve, starts, turn_of, turned
+from fedgeom.methods.ridge.core import TEMPERATURES, Solution, best_temperature, solve, starts, turn_of, turned
 from fedgeom.methods.ridge.features import check_widths
 from fedgeom.methods.ridge.messages import (
     CheckPart,
@@ -43,7 +42,15 @@ from fedgeom.methods.ridge.model import RidgeModel
 from fedgeom.methods.ridge.personal import STRENGTHS
 from fedgeom.methods.ridge.settings import RidgeSettings
 from fedgeom.methods.ridge.site import RidgeSite, too_few_rows
-from fedgeom.methods.ridge.statistics import FeatureFit, FeatureProblem, Statistics, gram_bits, gram_parts, made_by
+from fedgeom.methods.ridge.statistics import (
+    FeatureFit,
+    FeatureProblem,
+    Statistics,
+    check_counted_cells,
+    gram_bits,
+    gram_parts,
+    made_by,
+)
 from fedgeom.protocols.cohort import Cohort, join
 from fedgeom.protocols.fixed_point import from_fixed
 from fedgeom.protocols.model_delivery import HandOut, hand_out
@@ -84,6 +91,10 @@ class Ridge(RidgeSettings, Method):
             why = too_few_rows(policy, sum(map(len, sites)), width, self.folds)
             if why:
                 raise InputError(f"the policy has {why}")
+            if self.binned is not None and policy.class_floors != (1, 1):
+                classes = len({str(word) for site in sites for word in site.classes.tolist()})
+                problem = FeatureProblem(self, 0, policy.class_floors, sites[0].shape[1], classes)
+                check_counted_cells(problem, min(policy.max_message_bytes, LARGEST_MESSAGE))
 
     def plan(self, shape: Shape) -> Plan:
         """Agree on names, make features, sum their products, let the sites check the solution, calibrate."""
@@ -124,7 +135,7 @@ class Ridge(RidgeSettings, Method):
         if problem.binned:
             found = yield Sum(
                 CountBinnedRows(last=last),
-                math.prod(problem.cell_shape),
+                problem.counted_cells,
                 times=int(counted),
                 spare=int(not counted),
             )
@@ -164,7 +175,7 @@ class Ridge(RidgeSettings, Method):
         found = solve(vectors, parts, plan.width, plan.classes, self.alpha)
         self._show(cohort, found, results)
         result = cohort.sum_checked(SumCalibration())
-        temperature = TEMPERATURES[int(np.argmin(result.reals(SumCalibration)))]
+        temperature = best_temperature(result.reals(SumCalibration))
         evidence = cohort.sum_checked(SumPersonalEvidence()) if self.personal else None
         sites.metrics |= {
             "sites": len(cohort.left),

@@ -23,6 +23,7 @@ from fedgeom.arrays import Floats, Ints
 from fedgeom.errors import ProtocolError
 from fedgeom.federation.messages import Array
 from fedgeom.federation.site import answers
+from fedgeom.methods.ridge.core import neighbour_groups
 from fedgeom.methods.ridge.messages import SolutionTaken, SumPersonalEvidence, TakePersonalEvidence
 from fedgeom.methods.ridge.model import RidgeModel
 from fedgeom.protocols.site import Contribution, SummingPart
@@ -99,24 +100,48 @@ class PersonalRidge:
         return self.left.mean(axis=0) - self.features.mean(axis=0) @ found, found
 
 
-def evidence(own: PersonalRidge, codes: Ints) -> Floats:
+def evidence(own: PersonalRidge, codes: Ints, least: int = 1) -> Floats:
     """Return, for each τ, how many rows a fit without them puts into their class, and how many rows there are.
+
+    Where policies have floors, rows are put into groups of at least ``least`` neighbours by how far their class is
+    ahead; a group with mean m and deviation s counts as many rows as a Gaussian has above 0, Φ(m/s).
 
     (strengths + 1,), f8; codes (rows,).
     """
-    if len(codes) < 2:
-        return np.zeros(len(STRENGTHS) + 1)
+    found = np.zeros(len(STRENGTHS) + 1)
+    if len(codes) < max(least, 2):
+        return found
     joint = signs(codes, own.left.shape[1]) - own.left
-    right = [((joint + own.left_out(one)).argmax(axis=1) == codes).sum() for one in STRENGTHS]
-    return np.array([*right, len(codes)], np.float64)
+    scores = (joint + own.left_out(one) for one in STRENGTHS)
+    if least > 1:
+        found[:-1] = [_right_in_groups(some, codes, least) for some in scores]
+    else:
+        found[:-1] = [(some.argmax(axis=1) == codes).sum() for some in scores]
+    found[-1] = len(codes)
+    return found
 
 
-def choose(own: Floats, everybody: Floats) -> float:
+def _right_in_groups(scores: Floats, codes: Ints, least: int) -> float:
+    """Return how many rows groups of neighbours have in their class, each as a Gaussian of its mean and deviation."""
+    from scipy.special import ndtr  # slow to import
+
+    places = np.arange(len(codes))
+    others = scores.copy()
+    others[places, codes] = -np.inf
+    ahead = np.sort(scores[places, codes] - others.max(axis=1))
+    first, sizes = neighbour_groups(len(ahead), least)
+    mean = np.add.reduceat(ahead, first) / sizes
+    spread = np.sqrt(np.maximum(np.add.reduceat(ahead**2, first) / sizes - mean**2, 1e-300))
+    return float(sizes @ ndtr(mean / spread))
+
+
+def choose(own: Floats, everybody: Floats, added: Floats | None = None) -> float:
     """Return the τ for a site, by its own evidence and some rows' worth of the others'; of equal ones the largest.
 
-    A small site follows the others, a large one itself. own and everybody (strengths + 1,), as `evidence` has them.
+    A small site follows the others, a large one itself. own and everybody (strengths + 1,), as `evidence` has them;
+    ``added`` is what the site added to everybody's, where that is not its own.
     """
-    others = everybody - own
+    others = everybody - (own if added is None else added)
     rate = others[:-1] / max(others[-1], 1.0)
     found = own[:-1] + min(BORROWED, max(others[-1], 0.0)) * rate
     best = np.flatnonzero(found >= found.max() - 1e-9)
@@ -139,7 +164,9 @@ class PersonalMemory(msgspec.Struct, kw_only=True):
     """What a site remembers: its own evidence, and what it adds to the joint weights."""
 
     evidence: Array | None = None
-    """(strengths + 1,), f8"""
+    """(strengths + 1,), f8: of its rows one by one."""
+    added: Array | None = None
+    """(strengths + 1,), f8: what it added to everybody's, of groups of rows where policies have floors."""
     strength: float = 0.0
     """The τ that the site chose; 0 before it has."""
     weights: Array | None = None
@@ -157,24 +184,27 @@ class PersonalPart(SummingPart[PersonalMemory]):
         self._check_wanted()
         site: Any = self.site
         model = site.joint_model(1.0)
-        own = evidence(self._ridges(model), site.codes)
-        self.memory.evidence = Array.of(own)
-        return self.contribute(ask, own)
+        ridges = self._ridges(model)
+        own = evidence(ridges, site.codes)
+        added = evidence(ridges, site.codes, site.plan.floors[1])
+        self.memory.evidence, self.memory.added = Array.of(own), Array.of(added)
+        return self.contribute(ask, added)
 
     @answers(TakePersonalEvidence)
     def settle(self, ask: TakePersonalEvidence) -> SolutionTaken:
         """Choose τ by everybody's evidence and make the site's own model."""
         self._check_wanted()
         model: RidgeModel | None = self.site.handed.model
-        if self.memory.evidence is None or model is None:
+        own, added = self.memory.evidence, self.memory.added
+        if own is None or added is None or model is None:
             raise ProtocolError("the site was asked to settle before it gave its evidence and had the joint model")
         self.site.sums.check_result(ask.evidence, SumPersonalEvidence)
         if ask.evidence.total.shape != (len(STRENGTHS) + 1,):
             raise ProtocolError(f"the evidence is not {len(STRENGTHS) + 1} numbers")
-        strength = choose(self.memory.evidence.numpy(), ask.evidence.reals(SumPersonalEvidence))
+        strength = choose(own.numpy(), ask.evidence.reals(SumPersonalEvidence), added.numpy())
         intercept, weights = self._ridges(model).weights(strength)
-        added = np.vstack([intercept, weights / self._scale()[:, None]])
-        self.memory.strength, self.memory.weights = strength, Array.of(model.weights + added)
+        more = np.vstack([intercept, weights / self._scale()[:, None]])
+        self.memory.strength, self.memory.weights = strength, Array.of(model.weights + more)
         return SolutionTaken()
 
     def _check_wanted(self) -> None:

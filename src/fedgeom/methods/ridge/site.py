@@ -21,8 +21,8 @@ from fedgeom.federation.site import Memory, Part, answers
 from fedgeom.memo import Store, memoize_per_object
 from fedgeom.methods.ridge.core import (
     GRID,
-    TEMPERATURES,
     Rows,
+    best_temperature,
     calibration_nll,
     class_weights,
     fold_numbers,
@@ -466,12 +466,13 @@ class RidgeSite(SummingSite[RidgeMemory]):
         """Add up how well each temperature fits this site's rows."""
         solved = self.memory.solution
         rows = self.memory.fit.rows()
+        least = self.plan.floors[1]
         chosen = tried_rows(self.rows, rows)
         scores = self._model(solved.ridge(), 1.0).class_scores(self.rows[chosen])
         if len(self.table) == len(self.data):  # rows of classes that are left out have no score here
             solved.note_fit(scores, self.codes[chosen])
         return self.contribute(
-            ask, calibration_nll(scores, self.codes[chosen], solved.freedom, rows, solved.turned_by)
+            ask, calibration_nll(scores, self.codes[chosen], solved.freedom, rows, solved.turned_by, least)
         )
 
     def joint_model(self, temperature: float) -> RidgeModel:
@@ -488,7 +489,7 @@ class RidgeSite(SummingSite[RidgeMemory]):
         if privacy_of(self.settings) is not None:
             return self.bounded.model_from(result)
         self.sums.check_result(result, SumCalibration)
-        return self.joint_model(TEMPERATURES[int(np.argmin(result.reals(SumCalibration)))])
+        return self.joint_model(best_temperature(result.reals(SumCalibration)))
 
     def result(self) -> dict[str, Any]:
         """Return how well the model fits the site's rows; of very many, those that temperatures were tried on."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,12 +76,41 @@ class FeatureProblem:
         return self.binned and self.floors != (1, 1)
 
     @property
+    def groups(self) -> list[list[int]]:
+        """The columns of each group of bins."""
+        binned = self.settings.binned
+        return [] if binned is None else binned.groups(self.columns, self.seed)
+
+    @property
     def cell_shape(self) -> tuple[int, ...]:
-        """The shape of what is counted: rows and sites; folds and classes; features."""
+        """The shape of what is counted: rows and sites; classes and folds; features."""
         binned = self.settings.binned
         width = 0 if binned is None else binned.width(self.columns, self.settings.shape)
         assert width is not None
-        return 2, self.settings.folds * self.classes, width
+        return 2, self.classes * self.settings.folds, width
+
+    @property
+    def pair_shape(self) -> tuple[int, ...]:
+        """The shape of what is counted for cells of two groups: rows and sites; folds; two groups; their cells."""
+        groups = self.cell_shape[2] // self.group_cells
+        return 2, self.settings.folds, groups * (groups - 1) // 2, self.group_cells**2
+
+    @property
+    def group_cells(self) -> int:
+        """How many cells a group of bins has."""
+        binned = self.settings.binned
+        return 1 if binned is None else int(binned.n_bins**binned.group_size)
+
+    @property
+    def counted_cells(self) -> int:
+        """How many numbers say how many rows are in which cells."""
+        return math.prod(self.cell_shape) + math.prod(self.pair_shape)
+
+    @property
+    def cell_floors(self) -> tuple[int, int]:
+        """How many sites and rows a cell must have: with k features beside it, any k of its rows can be cancelled."""
+        sites, rows = self.floors
+        return sites, rows + self.width - self.cell_shape[2]
 
 
 class FeatureFit(msgspec.Struct, kw_only=True):
@@ -109,7 +140,7 @@ class FeatureFit(msgspec.Struct, kw_only=True):
         if self.taken == 0:
             return 2 * (plan.classes + 2 * plan.columns)
         if self.taken < 1 + plan.binned:
-            return int(np.prod(plan.cell_shape))
+            return plan.counted_cells
         if self.taken >= plan.steps or conv is None:
             raise ProtocolError("all features are made already")
         patches = self.taken - plan.binned
@@ -164,9 +195,7 @@ class FeatureFit(msgspec.Struct, kw_only=True):
         binned = plan.settings.binned
         assert binned is not None
         assert self.moments is not None
-        groups = binned.groups(plan.columns, plan.seed)
-        of_groups = counts.reshape(2, plan.cell_shape[1], len(groups), -1)
-        merged = merge_bins(of_groups, groups, plan.columns, binned.n_bins, plan.floors)
+        merged = merge_bins(_cell_tables(counts, plan), plan.columns, binned.n_bins)
         self.moments = Array.of(np.vstack([self.moments.numpy(), merged.T]))
 
     def merged_bins(self) -> int:
@@ -233,21 +262,46 @@ def column_moments(X: npt.NDArray[Any], codes: Ints, classes: int) -> Floats:
 
 
 def cell_counts(X: npt.NDArray[Any], codes: Ints, fit: FeatureFit, plan: FeatureProblem) -> Ints:
-    """Return how many of a site's rows of each fold and class lie in each cell, at most the floor, and whether any do.
+    """Return how many of a site's rows lie in each cell, at most the floor, and whether any do.
 
-    One vector of `FeatureProblem.cell_shape`.
+    One vector: rows of each class and fold in each cell of a group (`FeatureProblem.cell_shape`), then rows of each
+    fold in the cells of each two groups (`FeatureProblem.pair_shape`).
     """
     binned = plan.settings.binned
     assert binned is not None
     _, slices, width = plan.cell_shape
-    groups = len(binned.groups(plan.columns, plan.seed))
-    offsets = width // groups * np.arange(groups)
-    of_rows = codes * plan.settings.folds + fold_numbers(X, plan.settings.folds)
-    found = np.zeros(slices * width, np.int64)
+    _, folds, pairs, both = plan.pair_shape
+    one, other = np.triu_indices(len(plan.groups), 1)
+    inner = np.array([binned.n_bins ** len(members) for members in plan.groups])
+    of_fold = fold_numbers(X, folds)
+    single = np.zeros(slices * width, np.int64)
+    double = np.zeros(folds * pairs * both, np.int64)
     for some in image_features.blocks(len(X), 4096):
-        places = binned.places(X[some], fit.ground(plan)) + offsets + width * of_rows[some][:, None]
-        found += np.bincount(places.ravel(), minlength=len(found))
-    return np.concatenate([np.minimum(found, plan.floors[1]), found > 0])
+        places = binned.places(X[some], fit.ground(plan))
+        fold = of_fold[some][:, None]
+        group = plan.group_cells * np.arange(places.shape[1])
+        cells = places + group + width * (codes[some][:, None] * folds + fold)
+        single += np.bincount(cells.ravel(), minlength=len(single))
+        cells = places[:, one] * inner[other] + places[:, other] + both * (np.arange(pairs) + pairs * fold)
+        double += np.bincount(cells.ravel(), minlength=len(double))
+    found = [part for kind in (single, double) for part in (np.minimum(kind, plan.cell_floors[1]), kind > 0)]
+    return np.concatenate(found).astype(np.int64)
+
+
+def _cell_tables(counts: Ints, plan: FeatureProblem) -> Iterator[tuple[list[int], Ints, tuple[int, int]]]:
+    """Yield the columns of each group, and of each two, what was counted for it, and its floors (`merge_bins`)."""
+    single, double = np.split(counts, [math.prod(plan.cell_shape)])
+    groups = plan.groups
+    of_groups = single.reshape(2, plan.classes, plan.settings.folds, len(groups), plan.group_cells)
+    rows, sites = of_groups
+    # Rows of several classes are at no fewer sites than those of any.
+    all_classes = np.array([rows.sum(axis=0), sites.max(axis=0)])
+    of_pairs = double.reshape(plan.pair_shape)
+    for at, members in enumerate(groups):
+        yield members, of_groups.reshape(2, -1, *of_groups.shape[3:])[:, :, at], plan.floors
+        yield members, all_classes[:, :, at], plan.cell_floors
+    for at, (one, other) in enumerate(itertools.combinations(groups, 2)):
+        yield [*one, *other], of_pairs[:, :, at], plan.floors
 
 
 def patch_sums(X: npt.NDArray[Any], fit: FeatureFit, plan: FeatureProblem) -> Floats:
@@ -326,6 +380,17 @@ def check_part(settings: RidgeSettings, features: int, classes: int, limit: int)
         raise InputError(
             f"a part of the sum is a message of {size:,} bytes; the limit is {limit:,} (max_message_bytes in the "
             f"policy): say part = {max((limit - ENVELOPE) // 8, 0)} or less, which divides the sum"
+        )
+
+
+def check_counted_cells(plan: FeatureProblem, limit: int) -> None:
+    """Refuse more cells of bins than can be counted in a message of ``limit`` bytes; say what to do."""
+    size = 8 * plan.counted_cells + ENVELOPE
+    if size > limit:
+        raise InputError(
+            f"bins of {plan.columns:,} columns make {plan.counted_cells:,} counts of rows in their cells, a message of "
+            f"{size:,} bytes; the limit is {limit:,} (max_message_bytes in the policy): take fewer bins, smaller "
+            'groups, fewer shuffles, or "fourier" features'
         )
 
 

@@ -97,8 +97,11 @@ class SumQuestion(Question, kind="sum.question", answer=MaskedVector):
     """Whether it only counts sites and rows, to find what too few of them have to be summed: such counts may be
     small, since nothing else is summed of what they find too rare."""
     rounded: ClassVar[bool] = False
-    """Whether, where policies have floors, sites add counts of groups of rows or in multiples of ``min_rows``, so that
-    no row counts by itself."""
+    """Whether, where policies have floors, sites add numbers of groups of ``min_rows`` rows or more, so that no row
+    counts by itself."""
+    counts_rows_aside: ClassVar[bool] = False
+    """Whether it counts rows that are kept aside, and no more: these are in no other sum, so that nothing else of a row
+    that is counted by itself can be told."""
     over_rows: ClassVar[bool] = True
     """Whether each number is a sum over rows, so that it must not rest on few of them. Parameters that a site trains
     are none: each depends on all rows at once."""

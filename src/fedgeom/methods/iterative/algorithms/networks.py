@@ -45,6 +45,7 @@ class FedRoD(Algorithm):
     """
 
     name: ClassVar[str] = "fedrod"
+    own_head: ClassVar[bool] = True
     predicts_jointly: ClassVar[bool] = True
 
     network: NetworkOrName | None = "mlp"
@@ -100,6 +101,7 @@ class SphereFed(Algorithm):
     """
 
     name: ClassVar[str] = "spherefed"
+    own_head: ClassVar[bool] = True
 
     network: NetworkOrName | None = "mlp"
     """The network."""
@@ -178,6 +180,7 @@ class FedProto(Algorithm):
     """
 
     name: ClassVar[str] = "fedproto"
+    own_head: ClassVar[bool] = True
     sums_rows_up: ClassVar[bool] = True
 
     weights: Literal["rows", "sites"] = "sites"
