@@ -30,7 +30,6 @@ PAGES = [
     "ptopofl.overhead",
     "ptopofl.theorems",
     "statistics.equal",
-    "statistics.trial",
 ]
 SCRIPTS = sorted(path for path in ROOT.glob("*/*.py") if "__main__" in path.read_text(encoding="utf-8"))
 

@@ -65,7 +65,7 @@ class ReadOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     outcome: str = ""
     """Instead of labels: the column with the number that is to be explained (`Regression`)."""
     time: str = ""
-    """Instead of labels: the column with how long each row was seen (`Cox`, `KaplanMeier`)."""
+    """Instead of labels: the column with how long each row was seen, for methods of survival."""
     event: str = ""
     """With ``time``: the column with 1 where that ended with the event, and 0 where it did not."""
     weights: str = ""

@@ -157,8 +157,8 @@ class FromTables:
         outcome: text or None; None if not given
             The column with the number of each row that is to be explained, for `Regression`: 0 and 1, a count, a
         number. time, event: text or None; None if not given
-            The columns with how long each row was seen, and 1 where that ended with the event, for `Cox` and
-            `KaplanMeier`.
+            The columns with how long each row was seen, and 1 where that ended with the event, for methods of
+            survival.
         weights, offset: text or None; None if not given
             The columns with how many rows each counts for, and with a term of a `Regression` whose coefficient is 1.
 
