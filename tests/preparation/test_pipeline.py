@@ -60,7 +60,9 @@ QUICK = {
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("name", sorted(set(HOMES) - {"Regression"}))  # which word is a reference, preparation says
+@pytest.mark.parametrize(
+    "name", sorted(set(HOMES) - {"Regression"})
+)  # which word is a reference, preparation says
 def test_every_method_learns_from_raw_rows_what_it_learns_from_prepared_ones(name):
     if name in ("HyperFed", "XCLPTraining"):
         pytest.importorskip("torch")
