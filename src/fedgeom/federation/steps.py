@@ -362,8 +362,10 @@ def _as_step(value: Any) -> Any:
 
 def read_steps(value: Any) -> Any:
     """Return what a preset stands for; anything else as it came, for the settings to read."""
+    if value is None:
+        return ()
     if not isinstance(value, str):
-        some = () if value is None else [value] if isinstance(value, Step) else value
+        some = [value] if isinstance(value, Step) else value
         return [_as_step(one) for one in some] if isinstance(some, list | tuple) else some
     if value not in PRESETS:
         known = ", ".join(f'"{name}" ({", ".join(steps)})' for name, steps in PRESETS.items())
