@@ -25,6 +25,7 @@ def test_submit(here, conducting):
         assert piece in shown
     assert "runs/study-1/model.safetensors" in shown.replace(" ", "")
     assert "warning: site 'bert' was lost" in shown.partition("record ")[2]
+    assert "seconds 1.5" in shown
     assert "majority class" in shown
     assert "site by site" not in shown  # what a single site has stays there
     page = (here / "c" / "runs" / "study-1" / "report.html").read_text()

@@ -189,7 +189,7 @@ def show_record(folder: Path, screen: Console) -> None:
     screen.print(to_terminal(tables.ledger_table(ledger), tables.traffic_table(ledger)))
     screen.print()
     for name, value in content["metrics"].items():
-        tell(screen, f"{name:<14}{value}")
+        tell(screen, f"{name.replace('_', ' '):<18} {value}")
     screen.print()
     tell(screen, f"model    {folder / 'model.safetensors'}")
     show_page(folder, screen)

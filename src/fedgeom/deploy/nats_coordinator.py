@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -36,12 +37,13 @@ from fedgeom.engines.processes import (
     exit_with_parent,
     run_and_exit,
     running,
+    start_logged,
     stop,
     wait_for_port,
 )
 from fedgeom.errors import FedgeomError, InputError, printable
 from fedgeom.federation.record import ENDS, read_status, write_status
-from fedgeom.storage import locked, make_private_folder, open_to_append, write_file, write_json, write_text
+from fedgeom.storage import locked, make_private_folder, write_file, write_json, write_text
 
 REQUESTS = "requests"
 STATUS = "status.json"
@@ -102,6 +104,7 @@ def configuration(folder: CoordinatorFolder) -> Path:
 def running_server(folder: CoordinatorFolder, say: Say) -> Iterator[None]:
     """Run the server, and conduct the jobs that are asked for."""
     need_nats()
+    logging.getLogger("asyncio").setLevel(logging.ERROR)
     own = not folder.config().servers
     if own:
         server.server_version(server.find_server())
@@ -225,10 +228,8 @@ class CoordinatorService:
         if running is not None and running.poll() is None:
             return
         command = [sys.executable, "-m", __name__, str(self._folder.path), job.name]
-        with open_to_append(self._folder.path / "coordinator.log") as log:
-            self._conducted[job.name] = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-            )
+        log = self._folder.path / "coordinator.log"
+        self._conducted[job.name] = start_logged(command, dict(os.environ), log)
 
     def _reap(self) -> None:
         """Take note of conversations that ended; one whose process was killed could not say so itself."""
@@ -306,6 +307,7 @@ def is_asked_for(folder: CoordinatorFolder, job: str) -> bool:
 def main(path: str, name: str) -> None:
     """Conduct a job in this process."""
     leave_no_traces()
+    logging.getLogger("asyncio").setLevel(logging.ERROR)  # it warns of every connection by TLS that ends
     exit_with_parent(os.getppid())
     folder = CoordinatorFolder(Path(path))
     with ending_politely(), NatsLink(folder.endpoint(), name=f"job {name}") as link:

@@ -24,7 +24,7 @@ from fedgeom.deploy.programs import memory_can_be_limited
 from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.engines.check import check_own
 from fedgeom.engines.nats.link import Endpoint, need_nats
-from fedgeom.engines.processes import Say, ending_politely, running
+from fedgeom.engines.processes import Say, ending_politely, logged, running
 from fedgeom.errors import FedgeomError, InputError, printable
 from fedgeom.federation.messages import VERSION
 from fedgeom.federation.method import METHODS, Method
@@ -200,7 +200,7 @@ def run_site(folder: SiteFolder, say: Say, *, patience: float = 5.0) -> None:
     check_site(folder, say)
     with locked(folder.path / "site.lock", f"the site in {folder.path} is running already"):
         folder.close_to_others()
-        _run_site(folder, say, patience)
+        _run_site(folder, logged(say, folder.path / "site.log"), patience)
 
 
 def _run_site(folder: SiteFolder, say: Say, patience: float) -> None:
