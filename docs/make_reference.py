@@ -30,6 +30,19 @@ WIDE = 100
 
 MODULES = {
     "fedgeom": None,
+    "fedgeom.partition": (
+        "Partition",
+        "Parted",
+        "IID",
+        "Dirichlet",
+        "Pathological",
+        "Shards",
+        "QuantitySkew",
+        "FeatureSkew",
+        "FeatureNoise",
+        "ByColumn",
+        "natural",
+    ),
     "fedgeom.preparation": None,
     "fedgeom.methods.iterative": None,
     "fedgeom.extend": None,
