@@ -214,8 +214,8 @@ class Choice:
         if not isinstance(value, Mapping) or not isinstance(value.get("name"), str):
             home = "fedgeom.extend" if cls.__module__.startswith("fedgeom.methods.") else cls.__module__
             raise InputError(
-                f"{setting}={shown(value)} given; wanted a name ({cls.registry}), a table with a name, or an object of "
-                f"one's own whose base class is {home}.{cls.__name__}"
+                f"{setting}={shown(value)} given; wanted a name ({cls.registry}) or a table with a name, or an object "
+                f"whose base class is {home}.{cls.__name__}"
             )
         found = cls.registry.find(value["name"], what=setting)
         given = {key: one for key, one in value.items() if key != "name"}

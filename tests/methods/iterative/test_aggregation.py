@@ -188,7 +188,7 @@ def test_an_object_a_name_and_a_table_are_the_same(given, same, plain):
         ({"name": "mode"}, "aggregation='mode' is unknown; there are: mean, median"),
         (
             {"trim": 0.3},
-            r"aggregation=\{'trim': 0.3\} given; wanted a name \(mean, median, .*\), a table",
+            r"aggregation=\{'trim': 0.3\} given; wanted a name \(mean, median, .*\) or a table",
         ),
         (7, r"aggregation=7 given; wanted a name \(mean, median, trimmed, krum, geometric"),
         (None, "aggregation=None given; wanted a name"),
