@@ -113,4 +113,4 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     methods = importlib.import_module("fedgeom.methods")
-    return sorted(["__version__", *_HOMES, *methods.HOMES])
+    return sorted(["__version__", *_HOMES, *_MODULES, *methods.HOMES])
