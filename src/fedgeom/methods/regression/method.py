@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -69,6 +69,14 @@ class Regression(RegressionSettings, Method):
     def sums_by_class(self) -> bool:  # type: ignore[override]
         """Of two classes, columns have floors in each: what is summed tells how rows with the event differ."""
         return self.family == "binomial"
+
+    def sums_of_few(self) -> Mapping[str, str]:
+        """Return that counts of the test, by score, tell sites apart where each has an intercept of its own."""
+        if self.site_effects == "none":
+            return {}
+        return {
+            "evaluation.sum": "counts of test rows by score: with site effects, some scores occur at few sites"
+        }
 
     def __post_init__(self) -> None:
         super().__post_init__()
