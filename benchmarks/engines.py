@@ -201,11 +201,11 @@ LONG_SITE = """
 import asyncio, sys
 from pathlib import Path
 from fedgeom.engines.answerer import Answerer
-from fedgeom.engines.nats.link import Endpoint
+from fedgeom.engines.nats.link import Endpoint, ServerAddress
 from fedgeom.engines.nats.site import SiteLink
 name, address, seed, ca, program = sys.argv[1:]
 ask = Answerer([sys.executable, "-c", program])
-asyncio.run(SiteLink(name, Endpoint(address, seed, Path(ca)), ask, largest=2**20).run())
+asyncio.run(SiteLink(name, Endpoint(ServerAddress.read_all(address), seed, Path(ca)), ask, largest=2**20).run())
 """
 LONG_ANSWERER = """
 from fedgeom.engines.answerer import serve
@@ -273,7 +273,7 @@ def nats_long(n: int) -> dict[str, Any]:
         try:
             for name in names:
                 where = server.endpoint(name)
-                given = [name, where.address, where.seed, str(where.certificate), LONG_ANSWERER]
+                given = [name, str(where.servers[0]), where.seed, str(where.certificate), LONG_ANSWERER]
                 sites.append(subprocess.Popen([sys.executable, "-c", LONG_SITE, *given]))
             with NatsLink(server.endpoint("coordinator")) as link:
                 until(lambda: len(link.look(names)) == n)

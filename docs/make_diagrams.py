@@ -135,6 +135,7 @@ DRAWN: dict[str, Callable[[], Any]] = {
     ),
     "ptopofl": lambda: rows_of(fedgeom.PTopoFL(n_rounds=5), lumps()),
     "hyperfed": lambda: rows_of(fedgeom.HyperFed(n_rounds=5), lumps()),
+    "maps": lambda: rows_of(fedgeom.PoincareMap(n_landmarks=16), lumps()),
 }
 """By page, the run whose conversation is drawn there."""
 

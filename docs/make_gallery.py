@@ -59,6 +59,11 @@ def sites_for(method: str) -> list[fedgeom.SiteData]:
     if method in ("hulls", "ellipses"):
         words = {"benign": ("benign", "B", "gutartig", "D24"), "malignant": ("malignant", "M", "bösartig", "C50")}
         return [s.relabel({k: v[at % 4] for k, v in words.items()}) for at, s in enumerate(sites)]
+    if method == "regression":  # of all thirty columns some separate the classes
+        some = np.array([1, 4, 8, 9])
+        return [
+            dataclasses.replace(s, table=s.X[:, some], columns=tuple(s.columns[at] for at in some)) for s in sites
+        ]
     if method.startswith("xclp"):
         few = [np.where(np.arange(len(s.y)) % 3, "", s.y.astype(str)) for s in sites]
         spread = np.vstack([s.X for s in sites]).std(axis=0)  # the method takes columns as they are
@@ -70,6 +75,8 @@ def settings_for(method: str) -> dict[str, Any]:
     """Return what a method has to be told here: few rounds, with figures, and a map to the disc."""
     known = {one.name for one in dataclasses.fields(method_class(method))}
     found: dict[str, Any] = {"embedding": "discriminant"} if method == "hulls" else {}
+    if method == "poincare-map":
+        found["prepare"] = "table"
     if method == "moments":
         found["space"] = "euclidean"
     if "n_rounds" in known and method != "shrunk":

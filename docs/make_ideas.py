@@ -326,8 +326,38 @@ def hyperfed() -> list[tuple[str, str, Panel]]:
     ]
 
 
+def maps() -> list[tuple[str, str, Panel]]:
+    """Cells of rows, their means, and the disc."""
+    rng = np.random.default_rng(7)
+    along = np.linspace(0, 1, 15)[:, None]
+    ends = {"a": np.array([[50.0, 50.0], [45.0, 160.0]]), "b": np.array([[180.0, 105.0]])}
+    stem = np.array([105.0, 108.0])
+    arms = {
+        kind: np.vstack([stem + along * (end - stem) + 6 * rng.standard_normal((15, 2)) for end in some])
+        for kind, some in ends.items()
+    }
+    cuts = line(108, 15, 108, 205, "thin ink") + line(15, 105, 108, 105, "thin ink")
+    cuts += line(150, 15, 150, 205, "thin ink") + line(75, 15, 75, 205, "thin ink")
+    own = "".join(dots(points, kind) for kind, points in arms.items()) + cuts
+    means = "".join(
+        words(110, 66 + 34 * at, text) for at, text in enumerate(("Σ rows", "Σ x", "of each cell", "n ≥ floor"))
+    )
+    disc = {kind: 110 + 1.1 * (points - 110) for kind, points in arms.items()}
+    shown = "".join(dots(points[::2], kind) for kind, points in disc.items())
+    marks = "".join(
+        f'<path class="ink" d="M{x - 4:.0f} {y:.0f}h8m-4 -4v8"/>'
+        for x, y in np.vstack([*disc.values()])[::5].tolist()
+    )
+    return [
+        ("at each site", "cells of rows, cut at joint means", own),
+        ("what travels, summed in secret", "sizes and sums of cells, never small", means),
+        ("everybody gets", "landmarks in the disc, rows between", DISC + shown + marks),
+    ]
+
+
 DRAWN: dict[str, Callable[[], list[tuple[str, str, Panel]]]] = {
-    one.__name__: one for one in (hulls, ellipses, moments, ridge, xclp, semi, training, shrunk, ptopofl, hyperfed)
+    one.__name__: one
+    for one in (hulls, ellipses, moments, ridge, xclp, semi, training, shrunk, ptopofl, hyperfed, maps)
 }
 
 

@@ -30,6 +30,7 @@ WIDE = 100
 
 MODULES = {
     "fedgeom": None,
+    "fedgeom.partition": None,
     "fedgeom.preparation": None,
     "fedgeom.methods.iterative": None,
     "fedgeom.extend": None,
@@ -63,7 +64,7 @@ def public_names(module: ModuleType, wanted: tuple[str, ...] | None) -> list[str
         return list(wanted)
     found = {name: getattr(module, name) for name in dir(module) if not name.startswith("_")}
     shown = {name: one for name, one in found.items() if inspect.isclass(one) or inspect.isfunction(one)}
-    gathers = hasattr(module, "__path__") or module.__name__ == "fedgeom.extend"
+    gathers = hasattr(module, "__path__") or module.__name__ in ("fedgeom.extend", "fedgeom.partition")
     return [name for name, one in shown.items() if gathers or one.__module__ == module.__name__]
 
 

@@ -120,6 +120,22 @@ def ridge() -> dict[str, Any]:
     return {"sites": sites, "X": sites[0].X, "changed": changed}
 
 
+def statistics() -> dict[str, Any]:
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    count = 2400
+    arm = rng.choice(["placebo", "aspirin"], count)
+    age = rng.normal(70, 10, count)
+    dead = rng.logistic(size=count) < (age - 75) / 10 - 0.3 * (arm == "aspirin")
+    hospital = rng.choice(list("abcdef"), count)
+    frame = pandas.DataFrame({"dead": dead * 1, "age": age, "arm": arm, "hospital": hospital})
+    numbers = frame.assign(bmi=rng.normal(25, 3, count), arm=(arm == "aspirin") * 1.0)[
+        ["age", "bmi", "arm", "dead", "hospital"]
+    ]
+    trial = fedgeom.SiteData.from_frame(numbers, outcome="dead", by="hospital")
+    return {"frame": frame, "trial": trial}
+
+
 def semi() -> dict[str, Any]:
     pytest.importorskip("torch")
     sites = []
@@ -144,6 +160,7 @@ AT_HAND: dict[str, Callable[[], dict[str, Any]]] = {
     "docs/ellipses.md": ellipses,
     "docs/hulls.md": dict,
     "docs/hyperfed.md": hyperfed,
+    "docs/maps.md": moments,
     "docs/moments.md": moments,
     "docs/own-method.md": own_method,
     "docs/predict.md": predict,
@@ -154,6 +171,7 @@ AT_HAND: dict[str, Callable[[], dict[str, Any]]] = {
     "docs/ridge.md": ridge,
     "docs/robust.md": dict,
     "docs/scale.md": dict,
+    "docs/statistics.md": statistics,
     "docs/semi.md": semi,
     "docs/tutorial-research.md": dict,
     "docs/xclp.md": xclp,

@@ -160,6 +160,7 @@ METHOD_PAGES = [
     "shrunk",
     "ptopofl",
     "hyperfed",
+    "maps",
 ]
 
 
@@ -182,7 +183,9 @@ def our_methods():
 
 
 def test_every_method_has_a_page():
-    settings = "".join((ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8") for name in METHOD_PAGES)
+    settings = "".join(
+        (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8") for name in (*METHOD_PAGES, "statistics")
+    )
     for name in our_methods():
         assert re.search(rf"`{method_class(name).__name__}\b", settings), name
 

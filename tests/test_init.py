@@ -23,7 +23,7 @@ def test_there_are_few_names_and_the_help_groups_them_all():
     grouped = [name for _, line in GROUPED for name in line.split(";")[0].split(", ")]
     assert sorted(grouped) == sorted(NAMES)
     assert len(set(grouped)) == len(grouped)
-    assert len(GROUPED) == 9
+    assert len(GROUPED) == 10
 
 
 def test_the_citation_is_of_this_version():

@@ -19,6 +19,12 @@ hospitals of Scenario A flip labels. What it leaves open is decided here, once, 
   model: tables should give a column over all and one over the honest sites. Which two are adversarial is drawn.
 - **Sizes in B** are not given in the paper; 60 to 250 rows as in A.
 - **The test part** is a stratified 30 % of each site.
+
+The authors' public program (github.com/MorillaLab/TopoFederatedL) decides otherwise, and `public_a` and `public_b` do
+as it does, in words of our own: the informative columns are independent Gaussians around 1 (deviation 0.5) for those
+with the outcome and around 0 (0.3) for the others, the other columns are noise, alike at all hospitals; the two
+adversaries shift their informative columns by about 2 and flip 40 % of their labels; all columns are scaled by the rows
+of all sites; a model is tested on 400 further rows, which no one flips.
 """
 
 from __future__ import annotations
@@ -151,6 +157,55 @@ def scenario_b(seed: int) -> Scenario:
     return _scenario("B", sites, seed)
 
 
+PUBLIC = {"A": (10, 0.30), "B": (12, 0.50)}
+"""Of the authors' public program: informative columns, and the share with the outcome among the rows tested on."""
+TESTED = 400
+
+
+def _public_rows(n: int, rate: float, informative: int, rng: np.random.Generator) -> tuple[Floats, Ints]:
+    """Draw rows as the authors' public program does, and who has the outcome."""
+    y = rng.permutation((np.arange(n) < max(2, int(n * rate))).astype(np.int64))
+    X = rng.standard_normal((n, COLUMNS))
+    seen = X[:, :informative]
+    X[:, :informative] = np.where(y[:, None] == 1, 1.0 + 0.5 * seen, 0.3 * seen)
+    return X, y
+
+
+def _public(
+    name: str, sites: list[tuple[Floats, Ints]], rng: np.random.Generator, adversarial: tuple[int, ...] = ()
+) -> Scenario:
+    """Scale columns by the rows of all sites, and test every site's model on the same further rows."""
+    X_new, y_new = _public_rows(TESTED, PUBLIC[name][1], PUBLIC[name][0], rng)
+    every = np.vstack([X for X, _ in sites])
+    mean, deviation = every.mean(axis=0), every.std(axis=0)
+    titles = [f"hospital-{at + 1:02d}" for at in range(len(sites))]
+    train = [SiteData(title, (X - mean) / deviation, y) for title, (X, y) in zip(titles, sites, strict=True)]
+    test = [SiteData(title, (X_new - mean) / deviation, y_new) for title in titles]
+    return Scenario(f"{name}, public program", tuple(train), tuple(test), adversarial)
+
+
+def public_a(seed: int) -> Scenario:
+    """Scenario A of the authors' public program: rates from 10 to 45 %, two hospitals shifted and flipped."""
+    rng = np.random.default_rng([seed, 4])
+    rates, sizes = rng.permutation(np.linspace(0.10, 0.45, 8)), rng.integers(SIZES[0], SIZES[1] + 1, 8)
+    informative = PUBLIC["A"][0]
+    sites = [_public_rows(int(n), float(rate), informative, rng) for n, rate in zip(sizes, rates, strict=True)]
+    chosen = tuple(sorted(rng.permutation(8)[:2].tolist()))
+    for at in chosen:
+        X, y = sites[at]
+        X[:, :informative] += 2.0 + 0.5 * rng.standard_normal((len(X), informative))
+        turned = rng.permutation(len(y))[: int(0.4 * len(y))]
+        y[turned] = 1 - y[turned]
+    return _public("A", sites, rng, chosen)
+
+
+def public_b(seed: int) -> Scenario:
+    """Scenario B of the authors' public program: ten clients of 150 rows."""
+    rng = np.random.default_rng([seed, 5])
+    sites = [_public_rows(150, float(rate), PUBLIC["B"][0], rng) for rate in rng.uniform(0.1, 0.9, 10)]
+    return _public("B", sites, rng)
+
+
 def two_concepts(seed: int) -> Scenario:
     """Eight hospitals in two hidden groups: the same patients, but the outcome follows another rule in each.
 
@@ -230,6 +285,8 @@ def tcga(seed: int) -> Scenario:
 SCENARIOS: dict[str, Callable[[int], Scenario]] = {
     "A": scenario_a,
     "B": scenario_b,
+    "A, public program": public_a,
+    "B, public program": public_b,
     "two concepts": two_concepts,
     "heart": heart,
     "eicu": eicu,

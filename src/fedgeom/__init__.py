@@ -5,9 +5,10 @@
 >>> run = fedgeom.run(fedgeom.Hulls(epsilon=0.01), sites, seed=0)   # doctest: +SKIP
 >>> run.model.predict(X)                                            # doctest: +SKIP
 
-Running          check, describe, Describe, run, compare, sweep, Run, Ledger, Policy, DP, SimulatedNetwork, load_model
+Running          check, run, compare, sweep, Run, Ledger, Policy, DP, SimulatedNetwork, load_model
 Data             SiteData, split, partition, holdout, Holdout, read_site, shared_columns, load_set
-Methods          Hulls, Moments, XCLP, XCLPTraining, Shrunk, PTopoFL, HyperFed, Ridge, Ellipses, Pipeline
+Methods          Hulls, Moments, XCLP, XCLPTraining, Shrunk, PTopoFL, HyperFed, Ridge, Ellipses, PoincareMap, Pipeline
+Statistics       describe, Describe, Regression
 Algorithms       FedAvg, FedAvgM, FedProx, Scaffold, FedDyn, FedNova, FedAdam, FedYogi, Interpolated, LocalOnly
 Personal ones    Ditto, PFedMe, FedPer, FedRep, FedBABU
 For networks     Moon, FedRoD, FedLC, SphereFed, FedProto

@@ -3,8 +3,10 @@
 A method (examples/own_method.py, docs/own-method.md): `Method`, `Model`, `Site`, `SumQuestion`, `answers`, `join`,
 `hand_out`, `agree_on_names`, `Plain`. An algorithm (examples/own_algorithm.py, docs/training.md): `Algorithm`, `Task`,
 `Tree`, `Objective`, `Round`. Settings say what they may be: `Between`, `Choice`. Hold what you wrote to the contract
-with `fedgeom.testing.check_method`. A learner: `Learner`. An aggregation: `Aggregation`.
-For networks a `Network`, a `Head`, a `Loss` of a `Batch`. A reader of files
+with `fedgeom.testing.check_method`. A learner: `Learner`; a torch module: `TorchLearner`. Also an `Aggregation`, a
+`Schedule`, a `Personal` part; for networks a body (`Network`, or a function and `own_network`), a `Head`, a `Loss` of
+a `Batch`, an `Optimizer` (`TorchOptimizer`: any of torch's), an `Augmentation`, and the hooks `Algorithm.local_step`
+and `Algorithm.local_train`. A reader of files
 (examples/own_reader.py): `register_reader`, `Table`, and for tables with named columns `from_columns` and `read_text`.
 """
 
@@ -28,12 +30,19 @@ from fedgeom.federation.site import Part as Part
 from fedgeom.federation.site import answers as answers
 from fedgeom.methods.aggregation import Aggregation as Aggregation
 from fedgeom.methods.iterative.algorithm import Algorithm as Algorithm
+from fedgeom.methods.iterative.effort import Augmentation as Augmentation
 from fedgeom.methods.iterative.heads import Head as Head
 from fedgeom.methods.iterative.learners import Learner as Learner
+from fedgeom.methods.iterative.learners.torch_module import TorchLearner as TorchLearner
 from fedgeom.methods.iterative.losses import Batch as Batch
 from fedgeom.methods.iterative.losses import Loss as Loss
 from fedgeom.methods.iterative.networks.base import Network as Network
+from fedgeom.methods.iterative.networks.base import own_network as own_network
 from fedgeom.methods.iterative.objective import Objective as Objective
+from fedgeom.methods.iterative.optimizer import Optimizer as Optimizer
+from fedgeom.methods.iterative.optimizer import Schedule as Schedule
+from fedgeom.methods.iterative.optimizer import TorchOptimizer as TorchOptimizer
+from fedgeom.methods.iterative.personal import Personal as Personal
 from fedgeom.methods.iterative.settings import Round as Round
 from fedgeom.methods.iterative.task import Task as Task
 from fedgeom.methods.iterative.tree import Tree as Tree

@@ -430,6 +430,28 @@ def test_at_a_deployed_site_the_columns_have_names_and_at_the_coordinator_it_is_
         )
 
 
+def test_places_on_a_map_go_into_a_table_or_an_anndata_file(tmp_path):
+    anndata = pytest.importorskip("anndata")
+    sites = at_depth()
+    run = fedgeom.run(fedgeom.PoincareMap(n_landmarks=16), sites, record=tmp_path / "run")
+    names = [f"x{at}" for at in range(sites[0].shape[1])]
+    cells = anndata.AnnData(sites[0].X.astype(np.float32))
+    cells.var_names = names
+    cells.write_h5ad(tmp_path / "cells.h5ad")
+    wanted = run.model.transform(sites[0].X.astype(np.float32))
+    file = tmp_path / "rows.csv"
+    np.savetxt(file, sites[0].X, delimiter=",", header=",".join(names), comments="", fmt="%.17g")
+    lines = list(csv.reader(call("predict", tmp_path / "run", file, "--map", only_results=True).splitlines()))
+    assert lines[0] == ["row", "class", "probability", "map_1", "map_2"]
+    placed = np.array([line[3:] for line in lines[1:]], float)
+    np.testing.assert_allclose(placed, run.model.transform(sites[0].X), atol=1e-6)
+    said = call("predict", tmp_path / "run", tmp_path / "cells.h5ad", "--map", "--out", tmp_path / "out.h5ad")
+    assert "obsm X_poincare" in " ".join(said.split())
+    np.testing.assert_allclose(anndata.read_h5ad(tmp_path / "out.h5ad").obsm["X_poincare"], wanted, atol=1e-9)
+    fedgeom.run(fedgeom.Moments(space="euclidean"), sites, record=tmp_path / "flat")
+    assert "has rows on no map" in call("predict", tmp_path / "flat", file, "--map", code=2)
+
+
 def test_new_rows_are_read_as_the_study_said(tmp_path):
     """Names, units and words for gaps of the study's file hold for later rows, and those of a site for that site."""
     blocks = ""

@@ -14,6 +14,7 @@ from fedgeom.cli.screen import MOST_LINES, Questions, complain, console, show_re
 from fedgeom.data.validation import Finding, Report, SiteSummary, fault
 from fedgeom.federation.coordinator import Event
 from fedgeom.federation.method import METHODS
+from fedgeom.methods.describe.method import Describe
 from fedgeom.methods.ridge.update import RidgeUpdate
 from fedgeom.report.table import Cell
 from fedgeom.report.words import WORDS
@@ -21,7 +22,7 @@ from fedgeom.report.words import WORDS
 
 def asked_kinds():
     ours = [METHODS[name] for name in METHODS if METHODS[name].__module__.startswith("fedgeom.")]
-    ours.append(RidgeUpdate)  # in no list: `Run.update` makes it
+    ours += [Describe, RidgeUpdate]  # in no list of methods
     return {kind for method in ours for kind in method.site.understands()}
 
 

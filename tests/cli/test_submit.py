@@ -25,11 +25,28 @@ def test_submit(here, conducting):
         assert piece in shown
     assert "runs/study-1/model.safetensors" in shown.replace(" ", "")
     assert "warning: site 'bert' was lost" in shown.partition("record ")[2]
+    assert "seconds 1.5" in shown
     assert "majority class" in shown
     assert "site by site" not in shown  # what a single site has stays there
     page = (here / "c" / "runs" / "study-1" / "report.html").read_text()
     assert "majority class" in page
     assert "finished already" in call("submit", "--resume", "study-1", "--folder", "c", code=2)
+
+
+def test_submitting_what_was_rehearsed(here, conducting):
+    table = "x,y,label\n" + "".join(f"{k},{k * k % 7},{'ab'[k % 2]}\n" for k in range(30))
+    for name in ("one", "two", "three"):
+        (here / f"{name}.csv").write_text(table)
+    sites = "".join(f'[[sites]]\nfile = "{name}.csv"\n' for name in ("one", "two", "three"))
+    (here / "study.toml").write_text(
+        f'method = "moments"\nseed = 5\nlabel = "label"\n[parameters]\nspace = "euclidean"\n{sites}'
+    )
+    call("run", "study.toml", "--out", "runs/study")
+    assert "wrote study-1.toml" in call("submit", "--from", "runs/study-1", "--folder", "c")
+    written = (here / "study-1.toml").read_text()
+    assert 'method = "moments"\nseed = 5\n' in written
+    (here / "study-1.toml").write_text("changed")
+    assert "is there already" in call("submit", "--from", "runs/study-1", "--folder", "c", code=2)
 
 
 def test_submit_that_fails_says_how_to_go_on(here, conducting):

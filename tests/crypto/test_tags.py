@@ -121,6 +121,7 @@ def test_twice_the_sum_has_not_twice_the_tag() -> None:
 
 def test_without_pads_it_would_have(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tags, "_pad", lambda key, site: 0)
+    monkeypatch.setattr(tags, "_pads", lambda key, sites: 0)
     total, words = add({name: vector >> 3 for name, vector in some().items()})
     assert is_sum(KEY, NAMES, 2 * total, (2 * words).tolist())
 

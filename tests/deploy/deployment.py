@@ -29,6 +29,7 @@ from fedgeom.deploy.nats_site import LINK, read_link
 from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.engines.processes import free_port
 from fedgeom.geometry.hyperbolic.sampling import labelled_disc
+from tests.deploy.cluster import MEMBERS, Cluster
 from tests.deploy.making import ask_stewards, loosen
 
 COORDINATE = """
@@ -105,6 +106,7 @@ class Proxy:
         self._flows = threading.Event()
         self._flows.set()
         self._lines: list[Line] = []
+        self._closed = False
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._listener.getsockname()[1])
         threading.Thread(target=self._accept, daemon=True).start()
@@ -127,16 +129,19 @@ class Proxy:
 
     def close(self) -> None:
         """Take no more connections."""
+        self._closed = True
         self._listener.close()
         self._flows.set()
         for line in self._lines:
             line.near.close()
 
     def _accept(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
+        while not self._closed:
+            try:
                 near, _ = self._listener.accept()
-                threading.Thread(target=self._join, args=(near,), daemon=True).start()
+            except OSError:  # whoever called has hung up already, or this is the end
+                continue
+            threading.Thread(target=self._join, args=(near,), daemon=True).start()
 
     def _join(self, near: socket.socket) -> None:
         self._flows.wait()
@@ -174,15 +179,25 @@ class Federation:
         *,
         proxied: Collection[str] = (),
         environment: Mapping[str, str] | None = None,
+        clustered: bool = False,
     ):
-        """Make all folders; the ``proxied`` sites reach the coordinator through a line that can be cut."""
+        """Make all folders; the ``proxied`` sites reach the coordinator through a line that can be cut.
+
+        Where it is ``clustered``, the coordinator starts no server: three of a cluster run already.
+        """
         self.root, self.data = root, {site.name: site for site in data}
         self._environment = dict(environment or {})
         self.port = free_port()
         self.lines = {name: Proxy(self.port) for name in proxied}
+        self.cluster = Cluster([free_port() for _ in range(MEMBERS)])
         self.coordinator = CoordinatorFolder.create(
-            root / "coordinator", names=["localhost"], host="127.0.0.1", port=self.port
+            root / "coordinator",
+            names=["localhost"],
+            host="127.0.0.1",
+            port=self.port,
+            servers=self.cluster.addresses if clustered else "",
         )
+        self._clustered = clustered
         self.sites: dict[str, SiteFolder] = {}
         for site in data:
             line = self.lines.get(site.name)
@@ -192,7 +207,7 @@ class Federation:
 
     def make_site(self, site: SiteData, port: int | None = None) -> SiteFolder:
         """Make a site's folder with its data."""
-        address = f"127.0.0.1:{port or self.port}"
+        address = self.cluster.addresses if self._clustered else f"127.0.0.1:{port or self.port}"
         folder = SiteFolder.create(self.root / site.name, site.name, address)
         np.savez(folder.path / "data.npz", X=site.X, y=site.y)
         text = folder.config_file.read_text(encoding="utf-8")
@@ -222,6 +237,7 @@ class Federation:
             process.terminate()
         for process in self.running.values():
             process.wait(QUIET_SECONDS)
+        self.cluster.stop()
         self.until(lambda: not self.find(), 20, most=120)
         for group in {process.group for process in self.find()}:
             os.killpg(group, signal.SIGKILL)
@@ -240,6 +256,8 @@ class Federation:
         self._start("coordinator", command, {})
         self.until(lambda: "ready" in self.said("coordinator") or self.running["coordinator"].poll() is not None)
         assert "ready" in self.said("coordinator"), self.said("coordinator") + self.log("coordinator")[-2000:]
+        if self._clustered:
+            self.cluster.start(self.coordinator)
 
     def start_all(self) -> None:
         """Start the coordinator and all sites, and wait until they are connected."""

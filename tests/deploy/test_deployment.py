@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -208,10 +209,10 @@ def test_a_site_that_was_not_admitted_is_told_so(federation: Federation) -> None
 @pytest.mark.full
 def test_a_foreign_certificate_is_named_before_anything_is_sent(federation: Federation, tmp_path: Path) -> None:
     other = CoordinatorFolder.create(tmp_path / "other", names=["localhost"], host="127.0.0.1")
-    address = federation.coordinator.address()
-    check_certificate(address, federation.coordinator.path / "ca.pem")
+    endpoint = federation.sites["carl"].endpoint()
+    check_certificate(endpoint)
     with pytest.raises(InputError, match="foreign"):
-        check_certificate(address, other.path / "ca.pem")
+        check_certificate(replace(endpoint, certificate=other.path / "ca.pem"))
     theirs = federation.sites["carl"].path / "ca.pem"
     mine = theirs.read_bytes()
     theirs.write_bytes((other.path / "ca.pem").read_bytes())

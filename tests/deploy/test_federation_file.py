@@ -95,7 +95,7 @@ def test_no_policy_is_the_default(tmp_path):
         ),
         (
             'method = "hulls"\n[parameters]\nembedding = "discriminat"\n' + SITE,
-            "wanted one of 'none', 'discriminant'. Did you mean 'discriminant'?",
+            "wanted one of 'none', 'discriminant', 'map'. Did you mean 'discriminant'?",
         ),
         ('method = "hull"\n' + SITE, "there is no method 'hull'; there are: ellipses, hulls"),
         (

@@ -36,9 +36,7 @@ def service(tmp_path, monkeypatch):
     job = create_job(folder, federation)
     made = CoordinatorService(folder, None, None, lambda said: None)
     done: list[object] = []
-    monkeypatch.setattr(
-        nats_coordinator.subprocess, "Popen", lambda *_, **__: done.append("started") or SlowProcess()
-    )
+    monkeypatch.setattr(nats_coordinator, "start_logged", lambda *_: done.append("started") or SlowProcess())
     monkeypatch.setattr(nats_coordinator.os, "killpg", lambda pid, number: done.append(number))
     return made, folder, job, done
 

@@ -13,6 +13,7 @@ import pytest
 
 from fedgeom.deploy.approvals import ApprovalStore
 from fedgeom.deploy.site import approval_line, check_certificate, check_site
+from fedgeom.engines.nats.link import Endpoint, ServerAddress
 from fedgeom.errors import InputError
 from fedgeom.federation.policy import job_terms
 from tests.deploy.making import ask_stewards, edit, make_coordinator, make_sites
@@ -40,6 +41,11 @@ def serving(made, host):
         yield listener.getsockname()[1]
 
 
+def at(host, port, coordinator):
+    """Where a site would connect, and which authority it trusts."""
+    return Endpoint((ServerAddress(host, port),), "", coordinator.path / "ca.pem")
+
+
 @pytest.fixture
 def served(tmp_path):
     made = make_coordinator(tmp_path / "c", names=["coordinator.example"])
@@ -49,15 +55,15 @@ def served(tmp_path):
 
 def test_the_handshake(served, tmp_path):
     made, port = served
-    check_certificate(f"127.0.0.1:{port}", made.path / "ca.pem")
-    check_certificate(f"localhost:{port}", made.path / "ca.pem")
+    check_certificate(at("127.0.0.1", port, made))
+    check_certificate(at("localhost", port, made))
 
 
 def test_a_foreign_authority(served, tmp_path):
     _, port = served
     other = make_coordinator(tmp_path / "other")
     with pytest.raises(InputError, match="foreign"):
-        check_certificate(f"127.0.0.1:{port}", other.path / "ca.pem")
+        check_certificate(at("127.0.0.1", port, other))
 
 
 def test_an_address_that_the_certificate_does_not_name(tmp_path):
@@ -66,14 +72,14 @@ def test_an_address_that_the_certificate_does_not_name(tmp_path):
         serving(made, "127.0.0.2") as port,
         pytest.raises(InputError, match=r"not made out for this address.*127\.0\.0\.2"),
     ):
-        check_certificate(f"127.0.0.2:{port}", made.path / "ca.pem")
+        check_certificate(at("127.0.0.2", port, made))
 
 
 def test_nobody_there_is_no_error(tmp_path):
     made = make_coordinator(tmp_path / "c")
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    check_certificate(f"127.0.0.1:{port}", made.path / "ca.pem")
+    check_certificate(at("127.0.0.1", port, made))
 
 
 @pytest.fixture

@@ -6,14 +6,18 @@ import json
 
 import pytest
 
+import fedgeom
 from fedgeom.deploy import submit
 from fedgeom.deploy.coordinator import COORDINATOR_LOCK
-from fedgeom.deploy.federation_file import read_federation
+from fedgeom.deploy.federation_file import build_method, read_federation, terms_of
 from fedgeom.deploy.jobs import create_job
 from fedgeom.errors import InputError
 from fedgeom.federation.coordinator import Event
+from fedgeom.federation.holdout import Holdout
+from fedgeom.federation.policy import hash_terms, job_terms
 from fedgeom.federation.record import read_status, write_status
-from fedgeom.storage import locked
+from fedgeom.methods.iterative import MLP
+from fedgeom.storage import locked, to_json
 from tests.deploy.making import make_coordinator, make_sites
 
 
@@ -137,7 +141,7 @@ def test_a_run_to_its_end(coordinator, job, asked):
 
 def test_a_run_that_nobody_conducts_is_given_up(coordinator, job):
     submit.start(coordinator, job)
-    (request,) = (coordinator.path / "requests").iterdir()
+    (request,) = (coordinator.path / "requests").glob("*.start")
     request.unlink()  # heeded; and then the process was gone
     with locked(coordinator.path / COORDINATOR_LOCK, "busy"):
         status = follow(coordinator, job)
@@ -174,3 +178,40 @@ def test_stopping(coordinator, job, asked):
     write_status(job.run_folder, "finished", "")
     submit.stop(coordinator, job)  # it ended by itself meanwhile
     assert read_status(job.run_folder).state == "finished"
+
+
+REHEARSED = {
+    "plain": fedgeom.Moments(),
+    "settings": fedgeom.Hulls(epsilon=0.05, names="own", holdout=0.25),
+    "prepared": fedgeom.Ridge(prepare="table", holdout=Holdout(0.3, grouped=True)),
+    "nested": fedgeom.FedAvg(n_rounds=1, network=MLP(hidden=8), optimizer={"name": "sgd", "momentum": 0.9}),
+}
+
+
+@pytest.mark.parametrize("name", REHEARSED)
+def test_a_rehearsal_becomes_the_federation_file_with_the_same_terms(tmp_path, name):
+    method = REHEARSED[name]
+    config = {
+        "method": method.name,
+        "parameters": method.terms(),
+        "seed": 7,
+        "sites": {"a": {}, "b": {}},
+    }
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "config.json").write_bytes(to_json(config))
+    with pytest.raises(InputError, match="wanted a finished one"):
+        submit.rehearsed_file(tmp_path / "run")
+    write_status(tmp_path / "run", "finished", "")
+    file = tmp_path / "study.toml"
+    file.write_text(submit.rehearsed_file(tmp_path / "run"))
+    read = read_federation(file)
+    assert (read.seed, read.sites) == (7, [])
+    assert build_method(file, read).terms() == method.terms()
+    assert hash_terms(terms_of(file, read, ["a", "b"])) == hash_terms(
+        job_terms(method.name, method.terms(), 7, ["a", "b"])
+    )
+
+
+def test_what_is_no_rehearsal_is_refused(tmp_path):
+    with pytest.raises(InputError, match="holds no run"):
+        submit.rehearsed_file(tmp_path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -23,7 +24,7 @@ from tests.waiting import HANG_SECONDS, until
     [("pass", 0, ""), ("sys.exit(3)", 3, ""), ("sys.exit('why')", 1, "why"), ("1 / 0", 1, "ZeroDivisionError")],
 )
 def test_a_program_ends_though_a_thread_goes_on(then: str, code: int, said: str) -> None:
-    """Flower's node gives a connection up and lives on, because of the thread that serves: a site would be deaf."""
+    """A thread that goes on must not keep alive what is connected to nobody: a site would be deaf."""
     script = f"""
 import sys, threading, time
 from fedgeom.engines.processes import run_and_exit
@@ -85,7 +86,7 @@ def test_a_program_is_stopped_with_its_children_also_when_it_does_not_listen(
     kept, child = log.read_text().splitlines()
     assert kept == "before"
     assert process.returncode is not None
-    until(lambda: not _runs(int(child)))
+    until(lambda: not _runs(int(child.split()[-1])))
 
 
 def test_a_service_managers_signal_ends_a_program_by_way_of_its_clean_up() -> None:
@@ -132,3 +133,27 @@ def test_a_program_that_does_not_listen_is_not_waited_for_without_end() -> None:
 def _runs(number: int) -> bool:
     status = subprocess.run(["ps", "-o", "stat=", "-p", str(number)], capture_output=True, text=True, check=False)
     return bool(status.stdout.strip()) and not status.stdout.strip().startswith("Z")
+
+
+def test_a_log_has_dates_and_no_colours_and_makes_room_when_it_is_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "site.log"
+    code = "import sys; print('\\x1b[31mred\\x1b[0m \\x07 bell', flush=True); sys.exit('why')"
+    with processes.running([sys.executable, "-c", code], dict(os.environ), log) as process:
+        process.wait()
+        until(lambda: log.is_file() and len(log.read_text().splitlines()) == 2)
+    red, why = log.read_text().splitlines()
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d red \\x07 bell", red)
+    assert why.endswith(" why")
+    monkeypatch.setattr(processes, "LOG_BYTES", 100)
+    told: list[str] = []
+    say = processes.logged(told.append, log)
+    for number in range(40):
+        say(f"line {number}")
+    assert told[-1] == "line 39"
+    assert log.read_text().splitlines()[-1].endswith("line 39")
+    kept = sorted(file.name for file in tmp_path.iterdir())
+    assert kept == ["site.log", *(f"site.log.{number}" for number in range(1, processes.LOGS_KEPT + 1))]
+    assert all(file.stat().st_mode & 0o077 == 0 for file in tmp_path.iterdir())
+    assert all(file.stat().st_size < 200 for file in tmp_path.iterdir())

@@ -44,7 +44,11 @@ SITES = tables()
         ),
         ("Momens", SITES, r"there is no method 'Momens'; there are: ellipses, hulls.* Did you mean 'moments'\?"),
         (METHOD, [], "no sites were given; wanted a list of SiteData"),
-        (METHOD, [SITES[0], SITES[1].X], r"a ndarray was given among the sites; wanted fedgeom\.SiteData"),
+        (
+            METHOD,
+            [SITES[0], SITES[1].X],
+            r"an ndarray of shape .* was given among the sites; wanted a list of fedgeom\.SiteData",
+        ),
         (METHOD, [SITES[0], SITES[0]], "site names must differ; given more than once: s0"),
     ],
 )

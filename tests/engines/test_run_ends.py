@@ -42,7 +42,7 @@ def test_a_run_returns_the_model_the_ledger_and_what_each_site_has(tmp_path: Pat
     [
         (None, named_sites(3), r"method=None given; wanted a method with its settings, such as fedgeom.Hulls\(\)"),
         (Naming(), [], "no sites were given"),
-        (Naming(), [np.zeros((2, 2))], "a ndarray was given among the sites; wanted fedgeom.SiteData"),
+        (Naming(), [np.zeros((2, 2))], "a list was given for sites; wanted a list of fedgeom.SiteData"),
     ],
 )
 def test_what_cannot_be_run_is_refused_in_words(method: Any, sites: list[Any], message: str) -> None:

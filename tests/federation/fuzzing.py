@@ -72,12 +72,13 @@ def small_sites(n: int = 3) -> list[SiteData]:
 
 
 def sites_for(method: Method) -> list[SiteData]:
-    """Return three sites, or six for a method that sums half of the sites: each policy asks for three in a sum."""
+    """Return three sites, or six for a method that sums half of the sites, or compares sites: a sum needs three."""
     if isinstance(method, RidgeUpdate):
         return change_of(small_sites(), [])
     if method.preparing:
         return raw_sites(3 if len(method.preparing) > 1 else 40)
-    return small_sites(3 if getattr(method, "participation", 1.0) == 1.0 else 6)
+    many = getattr(method, "participation", 1.0) < 1.0 or isinstance(method, fedgeom.Regression)
+    return small_sites(6 if many else 3)
 
 
 def raw_sites(columns: int) -> list[SiteData]:
@@ -138,6 +139,7 @@ SPOILT: tuple[Method, ...] = (
         shape=(2, 1, 1),
     ),
     updating(),
+    fedgeom.Regression(classes=("no", "yes"), ridge=0.5, errors="robust"),
     fedgeom.Moments(classes=("no", "yes"), holdout=0.25, privacy=fedgeom.DP(epsilon=1, clip=1)),
     fedgeom.Ridge(classes=("no", "yes"), privacy=fedgeom.DP(epsilon=1, clip=1)),
     fedgeom.FedAvg(
@@ -160,6 +162,7 @@ SPOILT: tuple[Method, ...] = (
     fedgeom.Moments(prepare=[{"name": "pca", "n_components": 1, "exact_columns": 1}], space="euclidean"),
     fedgeom.Describe(per_site=True, bits=12, quantiles=(0.5,)),
     fedgeom.XCLP(hash_bits=64, hamming="bfv" if importlib.util.find_spec("seal") else "ot"),
+    fedgeom.PoincareMap(n_landmarks=4, min_cell=1),
     fedgeom.XCLP(graph="anchors", n_anchors=4, n_rounds=2, min_cell=1, confidence="code"),
     fedgeom.XCLPTraining(
         n_rounds=2, warmup_rounds=1, steps=1, labels={"name": "xclp", "n_anchors": 4, "steps": 1, "min_cell": 1}

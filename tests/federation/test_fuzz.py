@@ -350,7 +350,8 @@ OVER = (
     "xclp.begin", "xclp.relay", "xclp.cell-counts", "xclp.cell-sums", "train.masked", "shrunk.terms", "ridge.patches",
     "ridge.patch-counts", "ridge.clusters", "ridge.cells", "prepare.cells", "prepare.floors", "prepare.bins",
     "prepare.ranks", "prepare.moments", "prepare.products", "prepare.directions", "prepare.class-bins",
-    "prepare.summaries",
+    "prepare.summaries", "prepare.cell-sizes", "prepare.cell-sums", "regression.columns", "regression.scores",
+    "regression.squares", "regression.sites",
 )  # fmt: skip
 """Questions that a site may refuse once the run has gone on."""
 

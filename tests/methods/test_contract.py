@@ -18,7 +18,9 @@ ONE_EACH: dict[str, tuple[str, Callable[[], Method]]] = {
     "hulls": ("", lambda: fedgeom.Hulls(epsilon=0.2)),
     "ellipses": ("", fedgeom.Ellipses),
     "moments": ("", fedgeom.Moments),
+    "poincare-map": ("", fedgeom.PoincareMap),
     "ridge": ("", fedgeom.Ridge),
+    "regression": ("", fedgeom.Regression),
     "xclp": ("", lambda: fedgeom.XCLP(graph="anchors", n_anchors=6, n_rounds=2)),
     "xclp-training": (
         "",

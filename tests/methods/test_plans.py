@@ -32,6 +32,8 @@ METHODS: dict[str, Method] = {
     "ellipses": fedgeom.Ellipses(space="euclidean"),
     "ellipses, shared names": fedgeom.Ellipses(space="euclidean", names="shared"),
     "ellipses, mixed": fedgeom.Ellipses(space="euclidean", depth="mixed", n_classes=3),
+    "hulls on a map": fedgeom.Hulls(embedding="map", epsilon=0.1),
+    "poincare-map": fedgeom.PoincareMap(),
     "shrunk": fedgeom.Shrunk(),
     "fedavg": fedgeom.FedAvg(**FEW),
     "fedavg, open": fedgeom.FedAvg(secure=False, **FEW),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -38,9 +39,21 @@ def test_the_page_has_what_is_known_and_what_others_published() -> None:
     assert "| Ridge, learnt convolutions | **91.23** |" in text
     assert "| FedProx (niid-bench of Flower) | 38.00 |" in text
     assert "Dirichlet 0.5" not in text
-    assert "| HyperFed | 38.00 |" in niid.page(
-        {"dirichlet-0.1": {"accuracy": 77.0, **facts}}, niid.SETS["cifar10"]
-    )
+    text = niid.page({"dirichlet-0.1": {"accuracy": 77.0, **facts}}, niid.SETS["cifar10"], " --accurate")
+    assert "| HyperFed | 38.00 |" in text
+    assert "`python papers/oneshot/niid.py --set cifar10 --accurate`" in text
+
+
+@pytest.mark.parametrize("name", niid.SETS)
+def test_accurate_settings_are_settings_of_ridge(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng, images = np.random.default_rng(0), niid.SETS[name]
+    y = np.arange(400) % 10
+    X = rng.integers(0, 50, (400, *images.shape)).astype(np.uint8)
+    X[np.arange(400), 2 * y] = 200  # a bright row for each class
+    small = dataclasses.replace(images, load=lambda part: (X, y))
+    found = niid.column("one", small, 400, 3, accurate=True)
+    assert found["features"] == {"cifar10": 138, "fashion-mnist": 145}[name]
+    assert found["accuracy"] > 90
 
 
 TREE = {"a": ("low", "all"), "b": ("low", "all"), "c": ("high",), "d": ("high",)}

@@ -29,6 +29,7 @@ PAGES = [
     "ptopofl.curves",
     "ptopofl.overhead",
     "ptopofl.theorems",
+    "statistics.equal",
 ]
 SCRIPTS = sorted(path for path in ROOT.glob("*/*.py") if "__main__" in path.read_text(encoding="utf-8"))
 

@@ -47,3 +47,23 @@ def test_scenario_a_has_the_papers_sizes_rates_and_two_flippers(seed: int) -> No
     for i in range(8):
         same = sorted(map(tuple, honest.train[i].X)) == sorted(map(tuple, found.train[i].X))
         assert same or i in found.adversarial
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_public_program_tells_classes_apart_by_single_columns_and_shifts_two_hospitals(seed: int) -> None:
+    found = scenarios.public_a(seed)
+    assert len(found.train) == 8
+    assert len(found.adversarial) == 2
+    assert all(60 <= len(site) <= 250 for site in found.train)
+    assert {len(site) for site in found.test} == {400}
+    assert found.test[0].y.mean() == pytest.approx(0.3, abs=0.01)
+    whole = np.vstack([site.X for site in found.train])
+    np.testing.assert_allclose(whole.mean(axis=0), 0, atol=1e-9)
+    np.testing.assert_allclose(whole.std(axis=0), 1, rtol=1e-9)
+    seen = found.test[0].X[:, :10].sum(axis=1)
+    order = np.argsort(seen)
+    assert found.test[0].y[order][-60:].all(), "the outcome follows from the informative columns"
+    shift = [site.X[:, :10].mean() for site in found.train]
+    assert set(np.argsort(shift)[-2:].tolist()) == set(found.adversarial)
+    assert {len(site) for site in scenarios.public_b(seed).train} == {150}
+    assert not scenarios.public_b(seed).adversarial

@@ -79,3 +79,20 @@ def test_numbers_of_classes_do_not_cover_each_other():
     gaps = [np.hypot(*(moved[i] - moved[j])) for i in range(4) for j in range(i)]
     assert min(gaps) > 0.95 * explorer.ASIDE
     assert np.allclose(moved[3], spots[3])  # what is alone stays
+
+
+def test_a_joint_map_is_drawn_with_its_landmarks_and_rows_and_can_be_moved(tmp_path):
+    sites = fedgeom.load_set("synthetic", points=300, n_sites=3).train
+    run = fedgeom.run(fedgeom.PoincareMap(n_landmarks=16), sites, record=tmp_path / "run")
+    keep_rows(run, tmp_path / "run")
+    scene = scene_of(read_run(tmp_path / "run"))
+    assert scene is not None
+    assert len(scene.shapes) == len(run.model.landmarks)
+    assert [one.rows for one in scene.shapes] == run.model.sizes.tolist()
+    placed = np.array([[float(x) for x in one.spots.split(",")] for one in scene.shapes])
+    np.testing.assert_allclose(placed, run.model.landmarks, atol=1e-6)
+    assert {one.site for one in scene.dots} == {site.name for site in sites}
+    page = explorer.explorer(scene)
+    assert " data-moves" in page
+    assert page.count("data-rows=") == len(scene.shapes)
+    assert "data-colour" in page

@@ -474,6 +474,12 @@ def test_n13_bins_and_columns() -> None:
     assert_none(groups_of(fedgeom.Ridge(features=["linear", "binned"]), sites))
 
 
+@finding("N15: few rows of two sites, by products of bins and columns, where rows are held out")
+def test_n15_bins_of_held_out_rows() -> None:
+    (odd,) = [one for one in odd_tables() if one.name == "rows held out"]
+    assert_none(groups_of(odd.method(fedgeom.Ridge(features=["linear", "binned"])), odd.sites))
+
+
 def test_n12_joint_map_of_hulls() -> None:
     method = fedgeom.Hulls(epsilon=0.2, names="shared", embedding="discriminant")
     assert_none(groups_of(method, tables(one_flag)))

@@ -34,6 +34,13 @@ def init(
     insecure: Annotated[
         bool, typer.Option("--insecure", help="No TLS; on this machine only (127.0.0.1).")
     ] = False,
+    websocket: Annotated[
+        int, typer.Option(help="Also listen here for sites that come over wss://, such as 443.")
+    ] = 0,
+    nats: Annotated[
+        str,
+        typer.Option(help="NATS servers that run already, HOST:PORT with commas between; none is started here."),
+    ] = "",
     renew: Annotated[
         bool, typer.Option("--renew", help="Only make a new TLS certificate, with the names in coordinator.toml.")
     ] = False,
@@ -60,12 +67,14 @@ def init(
         return
     if insecure and host == "0.0.0.0":
         host = "127.0.0.1"
-    if not name and not insecure and host == "0.0.0.0":
+    if not name and not insecure and not nats and host == "0.0.0.0":
         raise InputError(
             "no --name was given; sites check that the certificate is made out for the address they use, such as "
             "--name coordinator.hospital.example"
         )
-    made = CoordinatorFolder.create(folder, names=name or [], host=host, port=port, insecure=insecure)
+    made = CoordinatorFolder.create(
+        folder, names=name or [], host=host, port=port, insecure=insecure, websocket=websocket, servers=nats
+    )
     typer.echo(f"coordinator's folder: {made.path}")
     typer.echo("next: fedgeom coordinator admit NAME.pub for each site, then send all sites roster.json", err=True)
     if not insecure:

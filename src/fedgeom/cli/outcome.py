@@ -124,8 +124,11 @@ def _draw(run: Run, file: Path, truth: Truth | None) -> Path | None:
     """Draw the shapes of a run, and keep some rows for its page; None where the method has no shapes."""
     from fedgeom.report.disc import draw_disc
     from fedgeom.report.ellipses import draw_ellipses
-    from fedgeom.report.run_folder import keep_rows
+    from fedgeom.report.run_folder import is_map, keep_rows
 
+    if is_map(run.model):
+        keep_rows(as_seen(run), file.parent)
+        return None
     if run.model.in_disc:
         seen = as_seen(run)
         keep_rows(seen, file.parent)
@@ -151,6 +154,7 @@ def show_record(folder: Path, out: Console) -> None:
     from fedgeom.evaluation.evaluation import read_evaluation
     from fedgeom.methods.describe.model import Description
     from fedgeom.report import page
+    from fedgeom.report.coefficients import coefficient_tables
     from fedgeom.report.description import description_tables, write_description
     from fedgeom.report.run_folder import read_run
     from fedgeom.report.table import Cell, to_terminal
@@ -169,9 +173,13 @@ def show_record(folder: Path, out: Console) -> None:
             for file in write_description(read.model, folder):
                 tell(out, f"kept in  {file}")
         return
+    coefficients = coefficient_tables(read.model)
     if found is not None:
         out.print()
         out.print(to_terminal(*evaluation_tables(found)))
+    if coefficients:
+        out.print()
+        out.print(to_terminal(*coefficients))
     out.print()
     tell(out, Cell(f"Verdict: {said}", "strong" if found is not None and found.beats_majority else "doubt"))
 

@@ -63,6 +63,13 @@ Index = Annotated[
     ),
 ]
 Probabilities = Annotated[bool, typer.Option("--probabilities", help="Write the probability of every class, too.")]
+OnMap = Annotated[
+    bool,
+    typer.Option(
+        "--map",
+        help="Write where each row is on the hyperbolic map, too: columns map_1, map_2, in .h5ad obsm X_poincare.",
+    ),
+]
 Unknown = Annotated[
     float | None,
     typer.Option(
@@ -121,6 +128,7 @@ def predict(
     label: Label = None,
     index: Index = None,
     probabilities: Probabilities = False,
+    on_map: OnMap = False,
     unknown: Unknown = None,
     known: KnownRows = None,
     as_is: AsIs = False,
@@ -160,12 +168,14 @@ def predict(
         chosen = chosen.with_known(shown.X if chosen.preparation is None else shown)
     table = _read(file, chosen, columns, ignore_others, label, index, how)
     names = row_names(file, table, index)
+    raw = chosen
     chosen, table = _prepared(chosen, table, file)
+    places = _places(raw, chosen, table.X) if on_map else None
     found = np.asarray(chosen.predict(table.X))
     chances = chosen.predict_proba(table.X) if hasattr(chosen, "predict_proba") else None
     if probabilities and chances is None:
         raise InputError(f"{chosen!r} gives no probabilities; leave out --probabilities")
-    made = Predictions(names, found, None if chances is None else chances.max(axis=1))
+    made = Predictions(names, found, None if chances is None else chances.max(axis=1), places=places)
     if probabilities:
         made = replace(made, classes=tuple(map(str, chosen.classes_)), probabilities=chances)
     if unknown is not None:
@@ -180,9 +190,28 @@ def predict(
         complain(f"{share:.3f} of {len(table.y)} rows agree with {label!r}", style="green")
 
 
-def _what_is_in(out: Path, made: Predictions) -> str:
-    from fedgeom.data.predictions import ADDED
+def _places(model: Any, bare: Any, X: Any) -> Any:
+    """Return where prepared rows are on the map of a model; ``bare``: the model that takes such rows."""
+    from fedgeom.errors import InputError
+    from fedgeom.preparation import LandmarkMap
 
+    if hasattr(bare, "transform"):
+        return bare.transform(X)
+    if bare.in_disc:
+        return bare.to_disc(X)
+    if model.preparation is not None and isinstance(model.preparation.steps[-1], LandmarkMap):
+        return X
+    raise InputError(
+        f"--map given; {model!r} has rows on no map. Those that have are PoincareMap, Hulls, and other methods whose "
+        "preparation ends with a map"
+    )
+
+
+def _what_is_in(out: Path, made: Predictions) -> str:
+    from fedgeom.data.predictions import ADDED, OBSM_MAP
+
+    if out.suffix == ".h5ad" and made.places is not None:
+        return "a copy with " + ", ".join([*(f"{ADDED}{name}" for name in made.columns()), f"obsm {OBSM_MAP}"])
     if out.suffix in (".h5ad", ".parquet"):
         return "a copy with " + ", ".join(f"{ADDED}{name}" for name in made.all_columns())
     return "a table of " + ", ".join(made.all_columns())

@@ -42,7 +42,10 @@ def init(
     name: Annotated[str, typer.Option(help="The site's name: letters, digits, '.', '_' and '-'.")],
     folder: Annotated[Path | None, typer.Option(help="Where to make the folder; ./NAME if not given.")] = None,
     coordinator: Annotated[
-        str, typer.Option(help="The coordinator's address, HOST:PORT.")
+        str,
+        typer.Option(
+            help="The coordinator's address, HOST:PORT or wss://HOST; of a cluster several, with commas."
+        ),
     ] = "coordinator.example:8000",
     file: Annotated[Path | None, typer.Option(help="The site's data; can be set in site.toml later.")] = None,
     label: Annotated[str, typer.Option(help="The column with the class of each row.")] = "label",

@@ -36,6 +36,12 @@ def submit(
     resume: Annotated[
         str | None, typer.Option(help="Finish this run, by its folder or name, instead of beginning a new one.")
     ] = None,
+    rehearsal: Annotated[
+        Path | None,
+        typer.Option(
+            "--from", help="Submit what this finished run rehearsed; the federation file is written here."
+        ),
+    ] = None,
 ) -> None:
     """Run a method over the connected sites, and show how each of them stands.
 
@@ -49,9 +55,11 @@ def submit(
     from fedgeom.federation.policy import hash_terms
     from fedgeom.report.table import Cell
 
-    if (federation is None) == (resume is None):
-        raise InputError("give either a federation file or --resume RUN")
+    if sum(one is not None for one in (federation, resume, rehearsal)) != 1:
+        raise InputError("give either a federation file or --resume RUN or --from RUN, and one of them only")
     screen = console()
+    if rehearsal is not None:
+        federation = write_rehearsed(rehearsal, screen)
     made = CoordinatorFolder(folder.absolute())
     if federation is not None:
         job = service.new_job(made, federation)
@@ -85,6 +93,22 @@ def submit(
         complain(f"to go on: {again}\nif a site's keys, data or policy were the reason, submit anew instead", "")
         raise typer.Exit(1)
     show_record(job.run_folder, screen)
+
+
+def write_rehearsed(run: Path, screen: Console) -> Path:
+    """Write the federation file of a rehearsal into this folder; one with another content is not overwritten."""
+    from fedgeom.cli.screen import tell
+    from fedgeom.deploy.submit import rehearsed_file
+    from fedgeom.errors import InputError
+    from fedgeom.storage import write_text
+
+    text = rehearsed_file(run)
+    file = Path(f"{run.resolve().name}.toml")
+    if file.exists() and file.read_text(encoding="utf-8") != text:
+        raise InputError(f"{file} is there already, with another content; submit it, or move it away")
+    write_text(file, text)
+    tell(screen, f"wrote {file}; the sites' stewards need it: fedgeom site approve {file}")
+    return file
 
 
 def show_failure(folder: Path, said: str, screen: Console) -> None:
@@ -165,7 +189,7 @@ def show_record(folder: Path, screen: Console) -> None:
     screen.print(to_terminal(tables.ledger_table(ledger), tables.traffic_table(ledger)))
     screen.print()
     for name, value in content["metrics"].items():
-        tell(screen, f"{name:<14}{value}")
+        tell(screen, f"{name.replace('_', ' '):<18} {value}")
     screen.print()
     tell(screen, f"model    {folder / 'model.safetensors'}")
     show_page(folder, screen)

@@ -77,7 +77,7 @@ def is_sum(key: bytes, sites: Iterable[str], total: npt.NDArray[np.int64], words
     """
     own = _key_for(key, len(total))
     given = sum(int(word) << 32 * at for at, word in enumerate(words))
-    wanted = _combine_total(own, total) + sum(_pad(own, site) for site in sites)
+    wanted = _combine_total(own, total) + _pads(own, tuple(sites))
     return (given - wanted) % MODULUS == 0
 
 
@@ -88,6 +88,12 @@ def _key_for(key: bytes, length: int) -> bytes:
 
 def _pad(key: bytes, site: str) -> int:
     return int.from_bytes(fingerprint(b"pad", key, site.encode()), "little") % MODULUS
+
+
+@memoize(4)  # all sites of a process check the same sums
+def _pads(key: bytes, sites: tuple[str, ...]) -> int:
+    """Return the pads of all sites of a sum, added up."""
+    return sum(_pad(key, site) for site in sites)
 
 
 def _combine(key: bytes, vector: npt.NDArray[np.int64]) -> int:

@@ -62,6 +62,16 @@ class ReadOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     """New columns from two dates: "years from birth to visit"; the columns of dates are no features."""
     dates: Literal["", "dmy", "mdy"] = ""
     """What stands first in dates such as 03/04/2024; "": found, column by column."""
+    outcome: str = ""
+    """Instead of labels: the column with the number that is to be explained (`Regression`)."""
+    time: str = ""
+    """Instead of labels: the column with how long each row was seen, for methods of survival."""
+    event: str = ""
+    """With ``time``: the column with 1 where that ended with the event, and 0 where it did not."""
+    weights: str = ""
+    """The column with how many rows each counts for."""
+    offset: str = ""
+    """The column with a term of a `Regression` whose coefficient is 1."""
 
     @property
     def reshapes(self) -> bool:

@@ -22,6 +22,8 @@ from fedgeom.storage import replacing, write_text
 
 ADDED = "fedgeom_"
 """What the names of added columns begin with."""
+OBSM_MAP = "X_poincare"
+"""What places on a map are called in an AnnData file."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,8 @@ class Predictions:
     """What the columns of ``probabilities`` are."""
     probabilities: Floats | None = None
     """(rows, classes)"""
+    places: Floats | None = None
+    """(rows, dimension): where rows are on a hyperbolic map; None where nobody asked."""
 
     def columns(self) -> dict[str, npt.NDArray[Any]]:
         """Return what is said of each row, by name, without the probabilities of all classes."""
@@ -52,6 +56,8 @@ class Predictions:
         found = self.columns()
         if self.probabilities is not None:
             found |= {f"probability_of_{c}": p for c, p in zip(self.classes, self.probabilities.T, strict=True)}
+        if self.places is not None:
+            found |= {f"map_{at}": values for at, values in enumerate(self.places.T, start=1)}
         return found
 
 
@@ -102,7 +108,10 @@ def write_predictions(out: Path, source: Path, made: Predictions, features: Sequ
 def as_text(made: Predictions, mark: str = ",") -> str:
     """Return predictions as a table of text: the names of the rows, and what is said of them."""
     found = made.all_columns()
-    cells = [[f"{v:.4f}" for v in values] if values.dtype.kind == "f" else values for values in found.values()]
+    cells = [
+        [f"{v:.{7 if name.startswith('map_') else 4}f}" for v in values] if values.dtype.kind == "f" else values
+        for name, values in found.items()
+    ]
     text = io.StringIO(newline="")
     writer = csv.writer(text, delimiter=mark, lineterminator="\n")
     writer.writerow([made.rows.title, *found])
@@ -143,7 +152,8 @@ def _copy_h5ad(draft: Path, source: Path, made: Predictions) -> None:
     """Copy an AnnData file and write new columns of ``obs``; everything else stays as it is, byte by byte.
 
     The probabilities of all classes become an array of ``obsm``, with the names of its columns in ``uns``, because
-    names of columns in such a file cannot have every sign that names of classes may have.
+    names of columns in such a file cannot have every sign that names of classes may have. Places on a map become the
+    array ``X_poincare`` of ``obsm``, as scanpy calls embeddings.
     """
     anndata = need(source, "anndata", "pandas", "h5py")
     pandas = need(source, "pandas")
@@ -158,9 +168,13 @@ def _copy_h5ad(draft: Path, source: Path, made: Predictions) -> None:
     shutil.copyfile(source, draft)
     with h5py.File(draft, "r+") as file:
         io_of.write_elem(file, "obs", obs)
+        arrays: list[tuple[str, str, Any]] = []
         if made.probabilities is not None:
-            classes = np.array(made.classes, dtype=object)
-            for group, values in (("obsm", made.probabilities), ("uns", classes)):
-                if group not in file:
-                    io_of.write_elem(file, group, {})
-                io_of.write_elem(file[group], ADDED + ("probabilities" if group == "obsm" else "classes"), values)
+            arrays.append(("obsm", ADDED + "probabilities", made.probabilities))
+            arrays.append(("uns", ADDED + "classes", np.array(made.classes, dtype=object)))
+        if made.places is not None:
+            arrays.append(("obsm", OBSM_MAP, made.places))
+        for group, key, values in arrays:
+            if group not in file:
+                io_of.write_elem(file, group, {})
+            io_of.write_elem(file[group], key, values)

@@ -35,7 +35,7 @@ from fedgeom.data.csv import header_of_text, read_csv, read_tsv
 from fedgeom.data.frames import header_of_parquet, header_of_xlsx, read_h5ad, read_parquet, read_xlsx, with_text
 from fedgeom.data.labels import as_given, in_words, label_type, type_of_words
 from fedgeom.data.rows import as_rows, dense, flat_rows
-from fedgeom.data.sites import SiteData
+from fedgeom.data.sites import Roles, SiteData
 from fedgeom.data.tables import Columns, Table, as_labels, is_sparse, listed, need
 from fedgeom.errors import InputError
 from fedgeom.registry import Registry, did_you_mean
@@ -141,7 +141,7 @@ for _ending, _reader in {
 def read_site(
     path: str | Path,
     *,
-    label: str,
+    label: str = "",
     name: str | None = None,
     columns: Columns | None = None,
     rows: npt.ArrayLike | None = None,
@@ -159,8 +159,9 @@ def read_site(
     ----------
     path: a path
         The file; its ending says what it is.
-    label: text
-        The column (CSV, Parquet), key (.npz) or ``obs`` column (.h5ad) with the class of each row.
+    label: text; "" if not given
+        The column (CSV, Parquet), key (.npz) or ``obs`` column (.h5ad) with the class of each row. "": ``reading``
+        names an outcome, or times and events, instead.
     name: text or None; None if not given
         What the site is called. None: the file's name without its ending.
     columns: text, a list of texts or None; None if not given
@@ -187,21 +188,33 @@ def read_site(
     SiteData
     """
     file, ending = _existing(path)
-    how = as_reading(reading)
-    beside = _beside(group, index)
-    table = _named_rows(_table(file, ending, label, columns, beside, text=text, reading=how), index)
+    how, roles = _roles(label, as_reading(reading))
+    beside = _beside(group, index, *roles.beside)
+    table = _named_rows(_table(file, ending, roles.label(label), columns, beside, text=text, reading=how), index)
     _check_categorical(file, table, how)
     found: SiteData = SiteData.from_table(
-        table, str(file), name or _stem(file, ending), group=group, drop_unlabelled=drop_unlabelled, rows=rows
+        table,
+        str(file),
+        name or _stem(file, ending),
+        group=group,
+        drop_unlabelled=drop_unlabelled,
+        rows=rows,
+        roles=roles,
     )
     return found
+
+
+def _roles(label: str, reading: ReadOptions) -> tuple[ReadOptions, Roles]:
+    """Return how cells are read, and which columns are to be explained; readers need not know of the latter."""
+    said = {name: getattr(reading, name) for name in Roles.__dataclass_fields__}
+    return msgspec.structs.replace(reading, **dict.fromkeys(said, "")), Roles.of(label, **said)
 
 
 def read_sites_from(
     path: str | Path,
     *,
     by: str,
-    label: str,
+    label: str = "",
     columns: Columns | None = None,
     drop_unlabelled: bool = False,
     group: str | None = None,
@@ -211,12 +224,12 @@ def read_sites_from(
 ) -> list[SiteData]:
     """Read one file that holds several sites, one for each value of the column ``by``; the others as in `read_site`."""
     file, ending = _existing(path)
-    how = as_reading(reading)
-    beside = _beside(by, group, index)
-    table = _named_rows(_table(file, ending, label, columns, beside, text=text, reading=how), index)
+    how, roles = _roles(label, as_reading(reading))
+    beside = _beside(by, group, index, *roles.beside)
+    table = _named_rows(_table(file, ending, roles.label(label), columns, beside, text=text, reading=how), index)
     _check_categorical(file, table, how)
     found: list[SiteData] = SiteData.from_table(
-        table, str(file), _stem(file, ending), by=by, group=group, drop_unlabelled=drop_unlabelled
+        table, str(file), _stem(file, ending), by=by, group=group, drop_unlabelled=drop_unlabelled, roles=roles
     )
     if len(found) == 1:
         raise InputError(

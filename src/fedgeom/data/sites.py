@@ -23,6 +23,94 @@ MOST_SITES = 5000
 """A column with more values than this does not say to which site a row belongs."""
 
 
+OUTCOME, TIME, EVENT, WEIGHTS, OFFSET = "outcome", "time", "event", "weights", "offset"
+"""What rows may come with beside columns, in `SiteData.extra`: what is to be explained, and how rows count."""
+EVENTS = {"1": 1.0, "true": 1.0, "yes": 1.0, "0": 0.0, "false": 0.0, "no": 0.0}
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Which columns have numbers to be explained, where no classes are: an outcome, or times and events."""
+
+    outcome: str = ""
+    time: str = ""
+    event: str = ""
+    weights: str = ""
+    offset: str = ""
+
+    @classmethod
+    def of(cls, label: str | None, **columns: str | None) -> Roles:
+        """Return the roles of columns; refuse several things to be explained at once, and none."""
+        found = cls(**{name: column or "" for name, column in columns.items()})
+        given = [name for name, one in (("label", label), (OUTCOME, found.outcome), (TIME, found.time)) if one]
+        if len(given) != 1 or bool(found.time) != bool(found.event):
+            said = ", ".join(
+                f"{name}={column!r}" for name, column in {"label": label, **columns}.items() if column
+            )
+            raise InputError(
+                f"{said or 'no column to be explained'} given; wanted one of label (classes), outcome (numbers), or "
+                f"time "
+                "together with event"
+            )
+        return found
+
+    def label(self, label: str | None) -> str:
+        """Return the column that is read as labels are."""
+        return label or self.outcome or self.event
+
+    @property
+    def beside(self) -> list[str]:
+        """The other columns that are no features."""
+        return [one for one in (self.time, self.weights, self.offset) if one]
+
+    def __bool__(self) -> bool:
+        return any((self.outcome, self.time, self.weights, self.offset))
+
+    def read(self, table: Table, where: str) -> tuple[npt.NDArray[Any], dict[str, npt.NDArray[np.float64]]]:
+        """Return labels and extra numbers: of 0 and 1 the labels are these; of other numbers, all rows have label 0."""
+        extra = {name: _as_numbers(table.also[one]) for name, one in self._named() if one in table.also}
+        labels: npt.NDArray[Any] = np.asarray(table.y)
+        if self.outcome or self.event:
+            values = _as_numbers(labels)
+            said = ~np.isnan(values)
+            flags = bool(np.isin(values[said], (0.0, 1.0)).all())
+            if self.event and not flags:
+                odd = labels[said & ~np.isin(values, (0.0, 1.0))][0]
+                raise InputError(
+                    f"{where}: column {self.event!r} has {str(odd)!r}; wanted 1 where the event happened at the "
+                    f"time, and 0 "
+                    "where the row was last seen without it (or true and false)"
+                )
+            labels = np.where(said & flags, values, 0.0).astype(np.int64)
+            extra[EVENT if self.event else OUTCOME] = values
+        return labels, extra
+
+    def _named(self) -> list[tuple[str, str]]:
+        return [(TIME, self.time), (WEIGHTS, self.weights), (OFFSET, self.offset)]
+
+    def missing(self, extra: Mapping[str, npt.NDArray[np.float64]], rows: int) -> npt.NDArray[np.bool_]:
+        """Return which rows lack what is to be explained, (rows,)."""
+        found = np.zeros(rows, bool)
+        for name in (OUTCOME, TIME, EVENT):
+            if name in extra:
+                found |= np.isnan(extra[name])
+        return found
+
+
+def _as_numbers(cells: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """Return cells as numbers, NaN where they are empty or none; true, false, yes and no are 1 and 0."""
+    found = np.full(len(cells), np.nan)
+    values, back = np.unique(np.asarray(cells).astype(str), return_inverse=True)
+    for at, text in enumerate(values.tolist()):
+        word = text.strip().lower()
+        try:
+            number = EVENTS[word] if word in EVENTS else float(word)
+        except ValueError:
+            continue
+        found[back == at] = number
+    return found
+
+
 class FromTables:
     """The ways in which a `SiteData` is made from a table with more columns than the features."""
 
@@ -31,13 +119,18 @@ class FromTables:
         cls,
         frame: Any,
         *,
-        label: str,
+        label: str | None = None,
         by: str | None = None,
         name: str = "site",
         group: str | None = None,
         columns: Columns | None = None,
         drop_unlabelled: bool = False,
         text: bool = False,
+        outcome: str | None = None,
+        time: str | None = None,
+        event: str | None = None,
+        weights: str | None = None,
+        offset: str | None = None,
     ) -> Any:
         """Return the rows of a pandas DataFrame as a site, or with ``by`` as a list of sites, one for each value there.
 
@@ -47,8 +140,8 @@ class FromTables:
         ----------
         frame: a DataFrame
             One row for each patient, cell or the like.
-        label: text
-            The column with the class of each row.
+        label: text or None; None if not given
+            The column with the class of each row. None: there is an outcome, or times and events, instead.
         by: text or None; None if not given
             The column with the row's site (hospital, donor).
         name: text; "site" if not given
@@ -61,14 +154,26 @@ class FromTables:
             Leave rows without a label out. Otherwise their label is "".
         text: true or false; false if not given
             Keep columns of text, as `categories`, for methods with preparation.
+        outcome: text or None; None if not given
+            The column with the number of each row that is to be explained, for `Regression`: 0 and 1, a count, a
+        number. time, event: text or None; None if not given
+            The columns with how long each row was seen, and 1 where that ended with the event, for methods of
+            survival.
+        weights, offset: text or None; None if not given
+            The columns with how many rows each counts for, and with a term of a `Regression` whose coefficient is 1.
+
+        With ``outcome``, ``time`` and ``event``, ``drop_unlabelled`` leaves out rows that lack them.
         """
+        roles = Roles.of(label, outcome=outcome, time=time, event=event, weights=weights, offset=offset)
 
         def read(some: Columns | None, beside: Sequence[str]) -> Table:
-            return frame_table(frame, "the frame", label, some, also=beside)
+            return frame_table(frame, "the frame", roles.label(label), some, also=beside)
 
-        beside = [one for one in (by, group) if one]
+        beside = [one for one in (by, group, *roles.beside) if one]
         table = with_text(read, columns, beside) if text else read(columns, beside)
-        return cls.from_table(table, "the frame", name, by=by, group=group, drop_unlabelled=drop_unlabelled)
+        return cls.from_table(
+            table, "the frame", name, by=by, group=group, drop_unlabelled=drop_unlabelled, roles=roles
+        )
 
     @classmethod
     def from_anndata(
@@ -135,6 +240,7 @@ class FromTables:
         group: str | None = None,
         drop_unlabelled: bool = False,
         rows: npt.ArrayLike | None = None,
+        roles: Roles | None = None,
     ) -> Any:
         """Return a table that was read, or some of its rows, as a site, or with ``by`` as a list of sites."""
         if table.y is None or len(table.y) != len(table):
@@ -144,8 +250,19 @@ class FromTables:
         groups = None if group is None else table.also[group]
         make: Any = cls
         kept = (table.index, groups, table.categories, table.remarks)
-        site = make(name, table.X, table.y, {}, table.columns, numbers, *kept)
+        labels, extra = (table.y, {}) if not roles else roles.read(table, where)
+        site = make(name, table.X, labels, extra, table.columns, numbers, *kept)
         owner = None if by is None else table.also[by]
+        if roles and (without := roles.missing(extra, len(site))).any():
+            if not drop_unlabelled:
+                raise InputError(
+                    f"{where}: {int(without.sum()):,} of {len(site):,} rows lack "
+                    f"{' or '.join(one for one in (roles.outcome, roles.time, roles.event) if one)}, the first of "
+                    f"them row "
+                    f"{numbers[without][0]}; fill them, or leave these rows out with drop_unlabelled = true"
+                )
+            site = site.take(~without)
+            owner = None if owner is None else owner[~without]
         if rows is not None:
             chosen = np.atleast_1d(np.asarray(rows))
             try:
@@ -378,6 +495,11 @@ class SiteData(FromTables):
         return f"{self.shape[0]:,} rows × {self.shape[1]:,} columns"
 
     def _counts(self, most: int) -> str:
+        if TIME in self.extra:
+            return f"{int(self.extra[EVENT].sum()):,} events until {float(self.extra[TIME].max(initial=0.0)):.6g}"
+        if OUTCOME in self.extra:
+            values = self.extra[OUTCOME]
+            return f"outcome {values.mean():.4g} on average" if len(values) else "an outcome"
         counts = self.class_counts()
         shown = [f"{_short(label)}: {n:,}" for label, n in list(counts.items())[:most]]
         if len(counts) > most:
@@ -415,10 +537,14 @@ def as_sites(sites: Any, *beside: Any) -> list[SiteData]:
         )
     if hasattr(sites, "train") and hasattr(sites, "test"):
         raise InputError("a whole set was given; wanted its sites to learn from: those of its .train, a list")
-    if isinstance(sites, list | tuple) and all(isinstance(one, SiteData) for one in sites):
-        return list(sites)
-    rows = [one for one in _some(sites) if not isinstance(one, SiteData)]
-    table = hasattr(sites, "shape") or any(isinstance(one, int | float) or hasattr(one, "shape") for one in rows)
+    several = not hasattr(sites, "shape") and not isinstance(sites, str | Mapping) and hasattr(sites, "__iter__")
+    found = list(sites) if several else []
+    rows = [one for one in found if not isinstance(one, SiteData)]
+    if several and not rows:
+        return found
+    alone = not several or len(rows) == len(found)
+    numbers = any(isinstance(one, int | float) or hasattr(one, "shape") for one in rows[:8])
+    table = alone and (hasattr(sites, "shape") or numbers)
     if table or beside:
         raise InputError(
             f"{_kind(sites)} was given for sites; wanted a list of fedgeom.SiteData(name, X, y), one for each site. To "
@@ -426,10 +552,6 @@ def as_sites(sites: Any, *beside: Any) -> list[SiteData]:
         )
     odd = rows[0] if rows else sites
     raise InputError(f"{_kind(odd)} was given among the sites; wanted a list of fedgeom.SiteData(name, X, y)")
-
-
-def _some(value: Any) -> list[Any]:
-    return list(value)[:8] if isinstance(value, list | tuple) else []
 
 
 def _kind(value: Any) -> str:

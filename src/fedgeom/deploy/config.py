@@ -6,6 +6,7 @@ import ipaddress
 import json
 import re
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
@@ -31,24 +32,14 @@ def check_name(name: str) -> str:
     return name
 
 
-def check_address(address: str) -> None:
-    """Refuse what is not a host and a port."""
-    host, _, port = address.rpartition(":")
-    if not host or ":" in host or "/" in host or not port.isdigit() or not 0 < int(port) < 65536:
-        raise InputError(f"{address!r} is not the address of a coordinator; wanted HOST:PORT, such as host:8000")
-
-
-def check_loopback(address: str) -> None:
+def check_loopback(host: str) -> None:
     """Refuse an insecure federation anywhere but on this machine."""
-    host = address.rsplit(":", 1)[0].strip("[]") if address.count(":") == 1 or "]" in address else address
     try:
         local = ipaddress.ip_address(host).is_loopback
     except ValueError:
         local = host == "localhost"
     if not local:
-        raise InputError(
-            f"an insecure federation works on this machine only; {address!r} is not a loopback address"
-        )
+        raise InputError(f"an insecure federation works on this machine only; {host!r} is not a loopback address")
 
 
 T = TypeVar("T")
@@ -58,6 +49,21 @@ def quote(text: str) -> str:
     """Return a text as a TOML string, which a JSON string is too; control characters are written out."""
     plain = json.dumps(text, ensure_ascii=False)
     return "".join(char if char.isprintable() else f"\\U{ord(char):08x}" for char in plain)
+
+
+def as_toml(value: Any) -> str:
+    """Write a setting as a federation file has it.
+
+    >>> as_toml({"name": "sgd", "momentum": 0.9, "rate": None}), as_toml([True, 2])
+    ('{ name = "sgd", momentum = 0.9 }', '[true, 2]')
+    """
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{key} = {as_toml(one)}" for key, one in value.items() if one is not None) + " }"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(as_toml, value)) + "]"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else str(value)
 
 
 _WORDS = {

@@ -13,7 +13,7 @@ from fedgeom.crypto.keys import describe_identity
 from fedgeom.deploy import certificates
 from fedgeom.deploy.coordinator_folder import CoordinatorFolder
 from fedgeom.deploy.nats_coordinator import CoordinatorState, read_state, running_server
-from fedgeom.engines.processes import Say, check_port
+from fedgeom.engines.processes import Say, check_port, logged
 from fedgeom.storage import is_locked, locked
 
 COORDINATOR_LOCK = "coordinator.lock"
@@ -24,7 +24,8 @@ def running_coordinator(folder: CoordinatorFolder, say: Say = lambda text: None)
     """Run the coordinator; yields its address once sites may connect."""
     address = folder.address()
     with locked(folder.path / COORDINATOR_LOCK, f"the coordinator in {folder.path} is running already"):
-        check_port(address)
+        if not folder.config().servers:
+            check_port(address)
         folder.close_to_others()
         with running_server(folder, say):
             yield address
@@ -50,6 +51,7 @@ class SiteStatus(msgspec.Struct, frozen=True):
 
 def run_coordinator(folder: CoordinatorFolder, say: Say) -> None:
     """Run the coordinator until it is stopped."""
+    say = logged(say, folder.path / "coordinator.log")
     warn_of_expiry(folder, say)
     with running_coordinator(folder, say) as address:
         say(f"listening at {address}; stop with Ctrl-C")

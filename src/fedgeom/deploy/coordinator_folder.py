@@ -12,7 +12,7 @@ from fedgeom.crypto.keys import Roster
 from fedgeom.deploy import certificates
 from fedgeom.deploy.config import DEFAULT_PORT, EngineName, check_loopback, check_name, quote, read_toml
 from fedgeom.deploy.site_folder import PublicLines
-from fedgeom.engines.nats.link import Endpoint, need_nats, new_seed
+from fedgeom.engines.nats.link import Endpoint, ServerAddress, environment_proxy, need_nats, new_seed, no_proxy
 from fedgeom.errors import InputError
 from fedgeom.storage import make_private, make_private_folder, write_text
 
@@ -30,6 +30,10 @@ class CoordinatorConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     names: list[str] = []
     insecure: bool = False
     engine: EngineName = "nats"
+    websocket: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 0
+    """The port for sites that come over WebSocket (wss://); 0: none."""
+    servers: str = ""
+    """Servers that run already, with commas between them; nothing: the coordinator runs its own."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,8 @@ class CoordinatorFolder:
         host: str,
         port: int = DEFAULT_PORT,
         insecure: bool = False,
+        websocket: int = 0,
+        servers: str = "",
     ) -> CoordinatorFolder:
         """Make the folder with a certificate authority, a TLS certificate and an empty roster."""
         folder = cls(path.absolute())
@@ -55,6 +61,7 @@ class CoordinatorFolder:
         if insecure:
             check_loopback(host)
         need_nats()
+        hosts = [server.host for server in ServerAddress.read_all(servers)] if servers else []
         folder.close_to_others()
         certificates.make_authority(folder.path)
         Roster({}).save(folder.roster_file)
@@ -62,8 +69,10 @@ class CoordinatorFolder:
         lines = [
             f"host = {quote(host)}  # where to listen",
             f"port = {port}",
-            f"names = [{', '.join(map(quote, names))}]  # by which sites reach it; in the certificate",
+            f"names = [{', '.join(map(quote, dict.fromkeys([*names, *hosts])))}]  # by which sites reach it",
             f"insecure = {flag}",
+            *([f"websocket = {websocket}  # the port for wss://"] if websocket else []),
+            *([f"servers = {quote(servers)}  # they run already"] if servers else []),
         ]
         text = "\n".join([*lines, ""])
         write_text(path / "coordinator.toml", text, private=True)
@@ -96,11 +105,15 @@ class CoordinatorFolder:
             raise InputError(f"{self.path}: host = {config.host!r} given; wanted a name or an IPv4 address")
         if config.insecure:
             check_loopback(config.host)
+        if config.servers:
+            ServerAddress.read_all(config.servers)
         return config
 
     def address(self) -> str:
-        """Return where programs on this machine reach the coordinator."""
+        """Return where programs on this machine reach the coordinator's server."""
         config = self.config()
+        if config.servers:
+            return config.servers
         host = "127.0.0.1" if config.host == "0.0.0.0" else config.host
         return f"{host}:{config.port}"
 
@@ -168,4 +181,7 @@ class CoordinatorFolder:
                 f"{self.nats_key} is missing; make it with: fedgeom coordinator init --new-key --folder {self.path}"
             )
         seed = self.nats_key.read_text(encoding="utf-8").strip()
-        return Endpoint(self.address(), seed, None if self.config().insecure else self.path / "ca.pem")
+        config = self.config()
+        certificate = None if config.insecure else self.path / "ca.pem"
+        proxy = environment_proxy if config.servers else no_proxy
+        return Endpoint(ServerAddress.read_all(self.address()), seed, certificate, proxy)

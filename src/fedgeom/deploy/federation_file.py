@@ -74,6 +74,8 @@ class FederationFile(ReadOptions, frozen=True, forbid_unknown_fields=True, kw_on
     prepare: str | list[str | dict[str, Any]] = ""
     """How raw rows become features: "counts", "table", or a list of steps, by name or as tables with a name and
     settings (`fedgeom.preparation`); with it columns of text are read as categories."""
+    treatment: str = ""
+    """The column whose effect is told: the setting ``treatment`` of a regression."""
     shared_columns: bool = False
     """Keep the columns that all sites have, instead of refusing sites whose columns differ."""
     parameters: dict[str, Any] = {}
@@ -139,6 +141,14 @@ def build_method(path: str | Path, federation: FederationFile) -> Method:
     cls = method_class(federation.method)
     parameters = _with_names(path, federation, cls)
     settings = [field.name for field in dataclasses.fields(cls) if field.name not in OWN_KEYS]
+    if federation.treatment:
+        goes = next((name for name in ("treatment", "by") if name in settings), None)
+        if goes is None or goes in parameters:
+            raise InputError(
+                f'{path}: treatment = "{federation.treatment}" is given, but {federation.method} '
+                + ("has it in [parameters], too; say one" if goes else "has no use for it; leave it out")
+            )
+        parameters = parameters | {goes: federation.treatment}
     if "privacy" in parameters and "privacy" not in settings:
         raise InputError(f"{path}: [parameters] {no_bound(cls)}")
     only_known(path, "[parameters]", parameters, settings)
@@ -265,7 +275,7 @@ def read_entry(path: str | Path, federation: FederationFile, entry: SiteEntry) -
         raise InputError(f"{path}: site {entry.name!r} has no file; to run in this process, each needs one")
     return read_site(
         Path(path).parent / entry.file,
-        label=_label(path, federation, entry.label or federation.label, entry.file),
+        label=_label(path, federation, entry.label or federation.label, entry.file, entry),
         name=entry.name or None,
         columns=entry.columns if entry.columns is not None else federation.columns,
         drop_unlabelled=entry.drop_unlabelled or federation.drop_unlabelled,
@@ -276,8 +286,10 @@ def read_entry(path: str | Path, federation: FederationFile, entry: SiteEntry) -
     )
 
 
-def _label(path: str | Path, federation: FederationFile, label: str, file: str) -> str:
-    if not label:
+def _label(
+    path: str | Path, federation: FederationFile, label: str, file: str, entry: SiteEntry | None = None
+) -> str:
+    if not label and not (federation.outcome or federation.time or (entry and (entry.outcome or entry.time))):
         where = (
             "at the top of the file" if federation.sites_from else "to its [[sites]] block, or at the top for all"
         )

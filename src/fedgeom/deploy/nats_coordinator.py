@@ -7,6 +7,8 @@ coordinator starts and stops the processes that hold the conversations. They end
 from __future__ import annotations
 
 import contextlib
+import json
+import logging
 import os
 import signal
 import subprocess
@@ -14,7 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from types import TracebackType
 from typing import Literal
@@ -35,12 +37,13 @@ from fedgeom.engines.processes import (
     exit_with_parent,
     run_and_exit,
     running,
+    start_logged,
     stop,
     wait_for_port,
 )
 from fedgeom.errors import FedgeomError, InputError, printable
 from fedgeom.federation.record import ENDS, read_status, write_status
-from fedgeom.storage import make_private_folder, open_to_append, write_file, write_json, write_text
+from fedgeom.storage import locked, make_private_folder, write_file, write_json, write_text
 
 REQUESTS = "requests"
 STATUS = "status.json"
@@ -82,7 +85,14 @@ def settings_of(folder: CoordinatorFolder) -> ServerSettings:
         sites={name: key for name, key in folder.nats_keys().items() if name in folder.roster()},
         certificate=None if config.insecure else folder.path / "server.pem",
         key=None if config.insecure else folder.path / "server.key",
+        websocket=config.websocket,
     )
+
+
+def configuration_text(folder: CoordinatorFolder) -> str:
+    """Return what stands in the configuration: all, or what servers that run already are to include."""
+    settings = settings_of(folder)
+    return json.dumps(settings.limits(), indent=1) + "\n" if folder.config().servers else settings.text()
 
 
 def configuration(folder: CoordinatorFolder) -> Path:
@@ -94,10 +104,13 @@ def configuration(folder: CoordinatorFolder) -> Path:
 def running_server(folder: CoordinatorFolder, say: Say) -> Iterator[None]:
     """Run the server, and conduct the jobs that are asked for."""
     need_nats()
-    server.server_version(server.find_server())
+    logging.getLogger("asyncio").setLevel(logging.ERROR)
+    own = not folder.config().servers
+    if own:
+        server.server_version(server.find_server())
     make_private_folder(folder.path / REQUESTS)
-    write_text(configuration(folder), settings_of(folder).text(), private=True)
-    with KeptServer(folder, say) as kept, NatsLink(folder.endpoint()) as link:
+    write_text(configuration(folder), configuration_text(folder), private=True)
+    with KeptServer(folder, say) if own else nullcontext() as kept, NatsLink(folder.endpoint()) as link:
         service = CoordinatorService(folder, kept, link, say)
         thread = threading.Thread(target=service.run, name="jobs", daemon=True)
         thread.start()
@@ -155,7 +168,7 @@ class KeptServer:
 class CoordinatorService:
     """Does what the running coordinator has to do beside its server."""
 
-    def __init__(self, folder: CoordinatorFolder, kept: KeptServer, link: NatsLink, say: Say):
+    def __init__(self, folder: CoordinatorFolder, kept: KeptServer | None, link: NatsLink, say: Say):
         self._folder = folder
         self._server = kept
         self._link = link
@@ -165,7 +178,7 @@ class CoordinatorService:
         self._stopping: set[str] = set()
         """Jobs whose process was told to end, and has not yet."""
         self._visitors: dict[str, Visitor] = {}
-        self._told = settings_of(folder).text()
+        self._told = configuration_text(folder)
 
     def run(self) -> None:
         """Look after everything until the end."""
@@ -173,9 +186,11 @@ class CoordinatorService:
         try:
             while not self._ended.wait(LOOK_SECONDS):
                 try:
-                    self._server.look()
-                    self._heed_requests()
-                    self._reap()
+                    if self._server is not None:
+                        self._server.look()
+                    with requesting(self._folder):
+                        self._heed_requests()
+                        self._reap()
                     if time.monotonic() > looked + VISIT_SECONDS:
                         self._tell_server()
                         self._visit()
@@ -213,10 +228,8 @@ class CoordinatorService:
         if running is not None and running.poll() is None:
             return
         command = [sys.executable, "-m", __name__, str(self._folder.path), job.name]
-        with open_to_append(self._folder.path / "coordinator.log") as log:
-            self._conducted[job.name] = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-            )
+        log = self._folder.path / "coordinator.log"
+        self._conducted[job.name] = start_logged(command, dict(os.environ), log)
 
     def _reap(self) -> None:
         """Take note of conversations that ended; one whose process was killed could not say so itself."""
@@ -234,14 +247,19 @@ class CoordinatorService:
 
     def _tell_server(self) -> None:
         """Let the server read its configuration again when other sites are admitted than before."""
-        wanted = settings_of(self._folder)
-        text = wanted.text()
+        text = configuration_text(self._folder)
         if text == self._told:
             return
-        write_text(configuration(self._folder), text, private=True)
-        self._server.reload()
+        file = configuration(self._folder)
+        write_text(file, text, private=True)
         self._told = text
-        self._say(f"{len(wanted.sites)} sites may connect: {', '.join(wanted.sites) or 'none'}")
+        sites = settings_of(self._folder).sites
+        said = f"{len(sites)} sites may connect: {', '.join(sites) or 'none'}"
+        if self._server is None:
+            self._say(f"{said}, once the servers have {file} and were told to read it again")
+        else:
+            self._server.reload()
+            self._say(said)
 
     def _visit(self) -> None:
         """See who is connected, tell who came and went, and write it down."""
@@ -270,6 +288,11 @@ def read_state(folder: CoordinatorFolder) -> CoordinatorState | None:
         return None
 
 
+def requesting(folder: CoordinatorFolder) -> AbstractContextManager[None]:
+    """Keep requests, and the status of a job that goes with one, from being looked at half written."""
+    return locked(make_private_folder(folder.path / REQUESTS) / "lock")
+
+
 def ask_for(folder: CoordinatorFolder, job: str, what: Literal["start", "stop"]) -> None:
     """Ask the running coordinator to start or stop a job."""
     requests = make_private_folder(folder.path / REQUESTS)
@@ -284,6 +307,7 @@ def is_asked_for(folder: CoordinatorFolder, job: str) -> bool:
 def main(path: str, name: str) -> None:
     """Conduct a job in this process."""
     leave_no_traces()
+    logging.getLogger("asyncio").setLevel(logging.ERROR)  # it warns of every connection by TLS that ends
     exit_with_parent(os.getppid())
     folder = CoordinatorFolder(Path(path))
     with ending_politely(), NatsLink(folder.endpoint(), name=f"job {name}") as link:

@@ -19,12 +19,12 @@ from fedgeom.deploy.budgets import BudgetStore
 from fedgeom.deploy.federation_check import read_numbers
 from fedgeom.deploy.federation_file import FederationFile, build_method, read_federation, site_names
 from fedgeom.deploy.journal import Journal, LocalEntry
-from fedgeom.deploy.nats_site import LinkHints, link_command
+from fedgeom.deploy.nats_site import LINK, LinkHints, link_command
 from fedgeom.deploy.programs import memory_can_be_limited
 from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.engines.check import check_own
-from fedgeom.engines.nats.link import need_nats
-from fedgeom.engines.processes import Say, ending_politely, running
+from fedgeom.engines.nats.link import Endpoint, need_nats
+from fedgeom.engines.processes import Say, ending_politely, logged, running
 from fedgeom.errors import FedgeomError, InputError, printable
 from fedgeom.federation.messages import VERSION
 from fedgeom.federation.method import METHODS, Method
@@ -66,7 +66,7 @@ def check_site(folder: SiteFolder, say: Say) -> None:
     certificate = folder.path / config.certificate
     if not certificate.is_file():
         raise InputError(f"{certificate} is missing; ask the coordinator for ca.pem")
-    check_certificate(config.coordinator, certificate)
+    check_certificate(folder.endpoint())
 
 
 def approval_line(folder: SiteFolder) -> str:
@@ -80,20 +80,25 @@ def approval_line(folder: SiteFolder) -> str:
     return f"jobs are answered once you have approved them (fedgeom site approve FILE){waiting}{dropped}"
 
 
-def check_certificate(address: str, certificate: Path) -> None:
+def check_certificate(endpoint: Endpoint) -> None:
     """Shake hands once, so that a foreign certificate is named as such; nobody there is no error."""
-    host, _, port = address.rpartition(":")
-    try:
-        context = ssl.create_default_context(cafile=str(certificate))
-        with socket.create_connection((host, int(port)), 5) as raw, context.wrap_socket(raw, server_hostname=host):
-            pass
-    except ssl.SSLCertVerificationError as error:
-        raise InputError(
-            f"the certificate of {address} is foreign or not made out for this address: {error.verify_message} "
-            f"(checked with {certificate})"
-        ) from error
-    except (OSError, ValueError):
-        return
+    for server in endpoint.servers:
+        if endpoint.proxy(server.host):
+            continue  # told when the site connects
+        try:
+            context = ssl.create_default_context(cafile=str(endpoint.certificate))
+            with (
+                socket.create_connection((server.host, server.port), 5) as raw,
+                context.wrap_socket(raw, server_hostname=server.host),
+            ):
+                pass
+        except ssl.SSLCertVerificationError as error:
+            raise InputError(
+                f"the certificate of {server} is foreign or not made out for this address: {error.verify_message} "
+                f"(checked with {endpoint.certificate})"
+            ) from error
+        except (OSError, ValueError):
+            continue
 
 
 def table_report(folder: SiteFolder) -> Report:
@@ -195,7 +200,7 @@ def run_site(folder: SiteFolder, say: Say, *, patience: float = 5.0) -> None:
     check_site(folder, say)
     with locked(folder.path / "site.lock", f"the site in {folder.path} is running already"):
         folder.close_to_others()
-        _run_site(folder, say, patience)
+        _run_site(folder, logged(say, folder.path / "site.log"), patience)
 
 
 def _run_site(folder: SiteFolder, say: Say, patience: float) -> None:
@@ -203,6 +208,7 @@ def _run_site(folder: SiteFolder, say: Say, patience: float) -> None:
     log = folder.path / "site.log"
     say(f"connecting to {folder.config().coordinator}, protocol version {VERSION}; stop with Ctrl-C")
     while True:
+        (folder.path / LINK).unlink(missing_ok=True)  # of a process that was killed
         with running(link_command(folder), dict(os.environ), log) as process:
             follow(folder, process, say, LinkHints(folder))
         reason = f"the process that is connected ended; {log} says why"

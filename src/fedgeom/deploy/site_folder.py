@@ -11,8 +11,8 @@ import msgspec
 
 from fedgeom.crypto.keys import Identity, Roster
 from fedgeom.data.cells import ReadOptions
-from fedgeom.deploy.config import EngineName, check_address, check_loopback, check_name, quote, read_toml
-from fedgeom.engines.nats.link import Endpoint, need_nats, new_seed, public_key
+from fedgeom.deploy.config import EngineName, check_loopback, check_name, quote, read_toml
+from fedgeom.engines.nats.link import Endpoint, ServerAddress, environment_proxy, need_nats, new_seed, public_key
 from fedgeom.errors import InputError
 from fedgeom.federation.policy import DEVICE_VARIABLE, Policy, StrictPolicy
 from fedgeom.storage import make_private, write_file, write_json, write_text
@@ -23,8 +23,9 @@ class SiteConfig(ReadOptions, frozen=True, forbid_unknown_fields=True, kw_only=T
 
     name: str
     file: str
-    label: str
     coordinator: str
+    label: str = ""
+    """The column with the class of each row; "": ``outcome``, or ``time`` and ``event``, are there instead."""
     engine: EngineName = "nats"
     columns: str | list[str] | None = None
     drop_unlabelled: bool = False
@@ -128,6 +129,13 @@ PRIVATE_FILES = (
 """The site's own files, which an earlier release, or the steward's hand, may have left open to others."""
 
 
+def _check_servers(coordinator: str, insecure: bool) -> None:
+    """Refuse what is no address of a coordinator, and without TLS any that is not on this machine."""
+    for server in ServerAddress.read_all(coordinator):
+        if insecure:
+            check_loopback(server.host)
+
+
 @dataclass(frozen=True)
 class SiteFolder:
     """A site's folder."""
@@ -147,9 +155,7 @@ class SiteFolder:
     ) -> SiteFolder:
         """Make the folder with new keys; refuse to overwrite an identity."""
         check_name(name)
-        check_address(coordinator)
-        if insecure:
-            check_loopback(coordinator)
+        _check_servers(coordinator, insecure)
         folder = cls(path.absolute())
         if folder.identity_file.exists():
             raise InputError(f"{path} already holds the identity of a site; choose another folder")
@@ -209,7 +215,8 @@ class SiteFolder:
                 f"--folder {self.path}, and send {config.name}.pub to the coordinator"
             )
         seed = self.nats_key.read_text(encoding="utf-8").strip()
-        return Endpoint(config.coordinator, seed, None if config.insecure else self.path / config.certificate)
+        certificate = None if config.insecure else self.path / config.certificate
+        return Endpoint(ServerAddress.read_all(config.coordinator), seed, certificate, environment_proxy)
 
     def identity(self) -> Identity:
         """Read the site's identity."""
@@ -221,9 +228,7 @@ class SiteFolder:
         """Read and check site.toml."""
         config = read_toml(self.config_file, SiteConfig, "fedgeom site init --name NAME")
         check_name(config.name)
-        check_address(config.coordinator)
-        if config.insecure:
-            check_loopback(config.coordinator)
+        _check_servers(config.coordinator, config.insecure)
         if config.approve == "allow-listed methods" and not config.policy.methods:
             raise InputError(
                 f'{self.config_file}: approve = "allow-listed methods" is set, but [policy] lists none; name them, '

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,15 +11,18 @@ from pathlib import Path
 import msgspec
 
 from fedgeom.data.cells import ReadOptions
+from fedgeom.deploy.config import as_toml, convert
 from fedgeom.deploy.coordinator import is_running
 from fedgeom.deploy.coordinator_folder import CoordinatorFolder
-from fedgeom.deploy.federation_file import FederationFile
+from fedgeom.deploy.federation_file import FederationFile, build_method
 from fedgeom.deploy.jobs import Job, create_job, load_job
-from fedgeom.deploy.nats_coordinator import ask_for, is_asked_for
-from fedgeom.errors import InputError
+from fedgeom.deploy.nats_coordinator import ask_for, is_asked_for, requesting
+from fedgeom.errors import InputError, printable
 from fedgeom.federation.coordinator import Event
+from fedgeom.federation.method import METHODS
 from fedgeom.federation.record import ENDS, Status, read_status, write_status
-from fedgeom.storage import is_locked
+from fedgeom.methods.catalogue import method_class
+from fedgeom.storage import is_locked, to_json
 
 POLL_SECONDS = 0.3
 SILENT_SECONDS = 20.0
@@ -122,6 +126,49 @@ def ignored_keys(file: FederationFile) -> list[str]:
     return [key for key, there in said.items() if there]
 
 
+def rehearsed_file(run: Path) -> str:
+    """Return the federation file that asks for what a finished run rehearsed: method, settings, seed, rows set aside.
+
+    All admitted sites may take part; how the rehearsal's files were read is the sites' own affair.
+    """
+    file = run / "config.json"
+    if not file.is_file():
+        raise InputError(f"{run} holds no run; wanted the folder of a finished one, such as runs/study-1")
+    config = msgspec.json.decode(file.read_bytes())
+    state = read_status(run).state
+    if state != "finished" or not isinstance(config, dict) or config.get("method") not in METHODS:
+        raise InputError(
+            f"the run in {run} is {state or 'none'}; wanted a finished one of a method that is installed"
+        )
+    cls = method_class(config["method"])
+    method = cls.from_terms(config["parameters"])
+    usual = msgspec.json.decode(to_json(cls().terms()))
+    settings = {
+        name: value
+        for name, value in msgspec.json.decode(to_json(method.terms())).items()
+        if value is not None and value != usual.get(name)
+    }
+    holdout = settings.pop("holdout", None)
+    prepare = settings.pop("prepare", None)
+    lines = [
+        f"# What {run.name} rehearsed, with {', '.join(map(printable, config['sites']))}.",
+        f"method = {as_toml(method.name)}",
+        f"seed = {config['seed']}",
+        *([f"holdout = {holdout['share']}"] if holdout else []),
+        *(['holdout_by = "group"  # each site names its column'] if holdout and holdout["grouped"] else []),
+        *([f"prepare = {as_toml(prepare)}"] if prepare else []),
+        *(["", "[parameters]"] if settings else []),
+        *(f"{name} = {as_toml(value)}" for name, value in settings.items()),
+    ]
+    text = "\n".join([*lines, ""])
+    again = build_method(run, convert(tomllib.loads(text), FederationFile))
+    if again.terms() != method.terms():
+        raise InputError(
+            f"the settings of the run in {run} cannot be written as a federation file; write one by hand"
+        )
+    return text
+
+
 def new_job(folder: CoordinatorFolder, federation: Path) -> Job:
     """Make a job of a federation file for the running coordinator."""
     _need_coordinator(folder)
@@ -142,9 +189,10 @@ def start(folder: CoordinatorFolder, job: Job) -> None:
     """Start a job, or join it if it is still being conducted."""
     if is_conducted(job):
         return
-    write_status(job.run_folder, "submitted", "")
-    (job.run_folder / "events.jsonl").unlink(missing_ok=True)
-    ask_for(folder, job.name, "start")
+    with requesting(folder):
+        write_status(job.run_folder, "submitted", "")
+        (job.run_folder / "events.jsonl").unlink(missing_ok=True)
+        ask_for(folder, job.name, "start")
 
 
 def is_conducted(job: Job) -> bool:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import datetime
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -43,17 +46,73 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+LOG_BYTES = 10 * 2**20
+"""How long a log may be before it makes room for a new one."""
+LOGS_KEPT = 5
+"""How many older ones are kept: site.log.1 is the latest of them."""
+COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+
+_logging = threading.Lock()
+
+
+def write_log(log: Path, line: str) -> None:
+    """Add a line to a log, with the time and without colours; a log that has become long makes room first."""
+    dated = (
+        f"{datetime.datetime.now().astimezone().isoformat(timespec='seconds')} {printable(COLOUR.sub('', line))}"
+    )
+    with _logging:
+        if log.is_file() and log.stat().st_size > LOG_BYTES:
+            for number in range(LOGS_KEPT, 0, -1):
+                older = log if number == 1 else log.with_name(f"{log.name}.{number - 1}")
+                if older.exists():
+                    older.replace(log.with_name(f"{log.name}.{number}"))
+        with open_to_append(log) as file:
+            file.write(dated.encode() + b"\n")
+
+
+def logged(say: Say, log: Path) -> Say:
+    """Return what tells people something, and writes it to a log, too."""
+
+    def tell(text: str) -> None:
+        say(text)
+        with contextlib.suppress(OSError):  # a full disk ends no program
+            for line in text.splitlines():
+                write_log(log, line)
+
+    return tell
+
+
+def start_logged(command: list[str], environment: dict[str, str], log: Path) -> subprocess.Popen[bytes]:
+    """Start a program in a group of its own; what it and its children print goes to the log, line by line."""
+    process = subprocess.Popen(
+        command,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    said = process.stdout
+
+    def keep() -> None:
+        with said:
+            for line in said:
+                with contextlib.suppress(OSError):  # a full disk ends no program
+                    write_log(log, line.decode(errors="replace").rstrip("\r\n"))
+
+    threading.Thread(target=keep, name="log", daemon=True).start()
+    return process
+
+
 @contextmanager
 def running(command: list[str], environment: dict[str, str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
     """Run a program with its children in a group of its own, and stop them all in the end."""
-    with open_to_append(log) as out:
-        process = subprocess.Popen(
-            command, env=environment, stdout=out, stderr=subprocess.STDOUT, start_new_session=True
-        )
-        try:
-            yield process
-        finally:
-            stop(process)
+    process = start_logged(command, environment, log)
+    try:
+        yield process
+    finally:
+        stop(process)
 
 
 def run_and_exit(program: Callable[[], None]) -> NoReturn:

@@ -8,7 +8,8 @@ import operator
 import os
 import shutil
 from collections import UserDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
@@ -32,7 +33,7 @@ from fedgeom.federation.coordinator import Coordinator, Event
 from fedgeom.federation.holdout import Holdout, part_rows
 from fedgeom.federation.method import Method
 from fedgeom.federation.model import Model
-from fedgeom.federation.policy import Policy, StrictPolicy
+from fedgeom.federation.policy import AUTOCAST_VARIABLE, DEVICE_VARIABLE, Policy, StrictPolicy
 from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.record import RunRecord, read_status
 from fedgeom.federation.results import Run, RunWarning, warning_of
@@ -213,6 +214,12 @@ def hash_rows(site: SiteData) -> bytes:
     digest = hashlib.sha256(repr((site.shape, site.y.astype(str).tolist())).encode())
     if site.categories:
         digest.update(repr(sorted(site.categories.items())).encode())
+    for name in sorted(site.extra):
+        values = site.extra[name]
+        digest.update(
+            name.encode()
+            + np.ascontiguousarray(values if values.dtype.kind in "biuf" else values.astype(str)).tobytes()
+        )
     sparse = hasattr(site.table, "indptr")
     parts = (site.table.indptr, site.table.indices, site.table.data) if sparse else (site.table,)
     for part in parts:
@@ -224,7 +231,7 @@ def hash_rows(site: SiteData) -> bytes:
 
 def check_same(record: str | Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     """Refuse to resume a run with other settings, naming one that differs."""
-    for name in ("method", "seed", "engine", "sites"):
+    for name in ("method", "seed", "engine", "sites", "start"):
         if before.get(name) != now.get(name):
             raise InputError(f"the run in {record} has {name} = {before.get(name)!r}; {now.get(name)!r} was given")
     old = before.get("parameters", {})
@@ -259,6 +266,9 @@ def run(
     writers: Sequence[str] = (),
     chosen: str = "",
     checked: CheckedSites | None = None,
+    start: Model | Run | None = None,
+    device: str | None = None,
+    autocast: str | None = None,
 ) -> Run:
     """Run ``method`` over ``sites``, all in this process, through the same bytes as on a network.
 
@@ -301,6 +311,14 @@ def run(
         A note for the record on how the method was chosen.
     checked: the result of `check_aligned` or None; None if not given
         With it, made with the same arguments, tables are not checked again.
+    start: a model, a finished run or None; None if not given
+        For methods that train in rounds: the model that training begins with, of the same learner and classes. What
+        sites and coordinator keep beside the model (momentum, variates, personal parts) begins anew. Columns are scaled
+        by this run's rows.
+    device: "cpu", "cuda", "mps" or None; None if not given
+        What torch computes on at the sites, which are all here. None: what FEDGEOM_DEVICE says, or "cpu".
+    autocast: "bfloat16", "float16" or None; None if not given
+        The precision of torch's autocast in training. None: what FEDGEOM_AUTOCAST says, or none.
 
     Returns
     -------
@@ -310,18 +328,31 @@ def run(
     method = as_method(method)
     sites = as_sites(sites, *(() if _is_whole(seed) else (seed,)))
     seed = whole_seed(seed)
+    if len(sites) == 1:
+        raise InputError(
+            f"one site was given, {sites[0].name!r}; wanted two or more: what leaves a site is a sum over several. "
+            "For a trial split its rows, fedgeom.split(X, y, n_sites=3)"
+        )
     if holdout is not None:
         method = replace(method, holdout=Holdout.read(holdout, "holdout"))
+    begun = start.model if isinstance(start, Run) else start
+    if begun is not None and not (isinstance(begun, Model) and hasattr(method, "n_rounds")):
+        raise InputError(
+            f"start={begun!r} given with {method.name!r}; wanted a model, such as run.model, and "
+            "a method that trains in rounds"
+        )
     if record is None and (resumable or resume or writers):
         raise InputError("resumable and resume need record, the run's folder, and so do writers")
     made = _engine_class(engine, n_jobs, network)
-    with shared_gap_check(), one_thread():
+    with computing_on(device, autocast), shared_gap_check(), one_thread():
         found = check_aligned(method, sites, policy, seed=seed) if checked is None else checked
         found.report.raise_errors(
             but=("policy",)
         )  # a policy's noes the sites themselves say, and the record has them
         data = found.sites
         config = _config(method, data, seed, made.name) | ({"chosen": chosen} if chosen else {})
+        if begun is not None:
+            config["start"] = hashlib.sha256(begun.to_bytes()).hexdigest()
         going_on = resume and record is not None and (Path(record) / "config.json").exists()
         store = ResumeStore(record) if record is not None and (resumable or resume) else None
         if going_on:
@@ -342,6 +373,7 @@ def run(
             columns=found.columns,
             kinds=kinds,
             labels=found.labels,
+            start=begun,
         )
         carried = NetworkEngine(carrier, network) if network else carrier
         odd = _odd(found.report)
@@ -417,6 +449,27 @@ def whole_seed(seed: Any) -> int:
         f"seed={seed!r} given; wanted a whole number, such as 0: the same seed gives the same model. For other draws "
         "give other numbers"
     )
+
+
+@contextmanager
+def computing_on(device: str | None, autocast: str | None) -> Iterator[None]:
+    """Let torch compute on a device, and in a precision, until the run is over."""
+    wanted = {DEVICE_VARIABLE: device, AUTOCAST_VARIABLE: autocast}
+    given = {name: value for name, value in wanted.items() if value is not None}
+    before = {name: os.environ.get(name) for name in given}
+    os.environ.update(given)
+    try:
+        if given:
+            from fedgeom.methods.iterative.learners.torch_module import check_computing  # slow to import
+
+            check_computing()
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name)
+            else:
+                os.environ[name] = value
 
 
 def _failure(carrier: EmbeddedEngine) -> Exception | None:

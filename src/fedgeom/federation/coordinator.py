@@ -123,6 +123,8 @@ class Coordinator:
         """How the sites prepared their rows; None where they are taken as they are."""
         self.evaluation: Any = None
         """What the sites counted on rows kept aside, summed; None where nothing was tested."""
+        self.start: Any = None
+        """The model that training begins with; None: the method's own."""
         self.keepers: list[Callable[[str, bytes], None]] = []
         self.reporters: list[Callable[[Mapping[str, float]], None]] = []
         self.history: list[tuple[int, str | None, str, float]] = []

@@ -22,7 +22,7 @@ from fedgeom.federation.plan import Plan, Shape
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.privacy import check_private, privacy_of
 from fedgeom.federation.results import RunWarning
-from fedgeom.federation.settings import Documentation, Settings, is_called_now
+from fedgeom.federation.settings import ELSEWHERE, Documentation, Settings, is_called_now
 from fedgeom.federation.site import Site
 from fedgeom.federation.steps import FLOORS, Step, check_order, read_steps
 from fedgeom.registry import Registry, did_you_mean
@@ -125,9 +125,14 @@ class Method(Settings):
 
     @property
     def preparing(self) -> tuple[Step, ...]:
-        """The steps of preparation, as objects."""
-        found: tuple[Step, ...] = self.prepare or ()  # type: ignore[assignment]
-        return found
+        """The steps of preparation, as objects: those of ``prepare``, and the method's own."""
+        given: tuple[Step, ...] = self.prepare or ()  # type: ignore[assignment]
+        return (*given, *self.own_steps)
+
+    @property
+    def own_steps(self) -> tuple[Step, ...]:
+        """The steps that the method itself puts behind those that the user asks for; they follow from its settings."""
+        return ()
 
     @property
     def planned_steps(self) -> tuple[Step, ...]:
@@ -277,5 +282,12 @@ def _no_setting(cls: type[Method], name: str, value: Any, known: Sequence[str]) 
     now = is_called_now(name, known)
     if now:
         return f"{cls.__name__} has no setting {name!r}; {now}"
+    if name == "seed":
+        return f"{cls.__name__} has no setting 'seed'; it is an argument of the run: fedgeom.run(method, sites, seed=0)"
+    if ELSEWHERE.get(name) in known:
+        return (
+            f"{cls.__name__} has no setting {name!r}; here it is called {ELSEWHERE[name]!r}. "
+            f"help(fedgeom.{cls.__name__}) lists all"
+        )
     hint = did_you_mean(name, known)
     return f"{cls.__name__} has no setting {name!r}; it has {', '.join(known)}{'.' if hint else ''}{hint}"

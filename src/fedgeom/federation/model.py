@@ -44,6 +44,8 @@ TAKE_ROWS = (
     "class_scores",
     "scores",
     "to_disc",
+    "transform",
+    "pseudotime",
     "density_scores",
 )
 """What a model may have that takes rows: each puts the columns of a table with names into the model's order."""
@@ -87,7 +89,8 @@ class Model(RowNovelty, ABC):
         """Return the model with what takes raw rows to those that it learnt from; without another one, as it is."""
         if preparation is None or preparation is self.preparation:
             return self
-        made = self.bare().with_columns(preparation.raw.names)._having("preparation", preparation)
+        names = preparation.raw.names or self.column_names
+        made = self.bare().with_columns(names)._having("preparation", preparation)
         return made.with_labels(self.label_type)
 
     def bare(self) -> Self:
@@ -215,7 +218,7 @@ class Model(RowNovelty, ABC):
             ):
                 rows = step.onnx(graph, ground, fit, rows)
         scores = self.bare().onnx_scores(graph, rows)
-        return graph.to_bytes(scores, self.classes_, f"fedgeom: {self.summary()}")
+        return graph.to_bytes(scores, self.classes_, f"fedgeom: {self.line()}")
 
     def _onnx_rows(self, graph: Graph) -> str:
         """Add the inputs, and return the name of the rows with numbers for words."""
@@ -417,7 +420,11 @@ class Model(RowNovelty, ABC):
         """Write the model to a safetensors file; read it back with `fedgeom.load_model`."""
         write_file(path, self.to_bytes())
 
-    def summary(self) -> str:
+    def summary(self) -> Any:
+        """Return what people read of the model: a line, or for methods with tests a table of coefficients."""
+        return self.line()
+
+    def line(self) -> str:
         """Return a line for people: what kind of model it is, and how large."""
         arrays, facts = self.tensors()
         size = sum(int(np.size(array)) for array in arrays.values())
@@ -427,10 +434,10 @@ class Model(RowNovelty, ABC):
         return f"{self.method}, {classes}{size:,} numbers"
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__}: {self.summary()}>"
+        return f"<{type(self).__name__}: {self.line()}>"
 
     def _repr_html_(self) -> str:
-        return f"<b>{type(self).__name__}</b> {escape(self.summary())}"
+        return f"<b>{type(self).__name__}</b> {escape(self.line())}"
 
 
 def decisions(scores: Floats) -> Floats:

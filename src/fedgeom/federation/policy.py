@@ -108,6 +108,8 @@ class ApproveAny:
 SNAP = 0.002
 """A threshold written as a decimal number means the simple fraction that is this near: 0.667 means 2/3."""
 
+AUTOCAST_VARIABLE = "FEDGEOM_AUTOCAST"
+"""Says in which precision torch's autocast computes at a site: "bfloat16", "float16", or not at all."""
 DEVICE_VARIABLE = "FEDGEOM_DEVICE"
 """The environment variable that names where a site trains networks: its own choice, in no terms. A deployed site has
 ``device`` in its site.toml."""

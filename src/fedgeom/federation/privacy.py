@@ -163,7 +163,7 @@ def check_private(settings: Any) -> None:
             f"{kind} with privacy needs the label names in its terms, classes=[…]: a list that sites made of theirs "
             "would tell of a single row with a label of its own"
         )
-    steps: tuple[Step, ...] = getattr(settings, "prepare", None) or ()
+    steps: tuple[Step, ...] = getattr(settings, "preparing", ())
     if steps and privacy.unit == "site":
         raise InputError(
             f"{kind} with privacy per site takes rows that need no preparation: what all rows of one site add to the "

@@ -281,7 +281,7 @@ class Run:
     def _repr_html_(self) -> str:
         shown = {
             "verdict": self.verdict,
-            "model": getattr(self.model, "summary", self.model.__repr__)(),
+            "model": getattr(self.model, "line", self.model.__repr__)(),
             "sites": ", ".join(site.name for site in self.sites[:12]) + (" …" if len(self.sites) > 12 else ""),
             "left the sites": f"{len(self.ledger)} messages, {self.ledger.sent():,} bytes",
             "lost": "; ".join(f"{name}: {why}" for name, why in self.lost.items()) or "nobody",

@@ -261,6 +261,8 @@ class Session:
     """The kinds of their numbers, likewise."""
     labels: LabelType | None = None
     """Of what type the model answers; None: nobody knows the sites' tables here, so the agreed words tell it."""
+    start: Any = None
+    """The model that training begins with; None: the method's own."""
     patience: ApprovalTimeout = field(default_factory=ApprovalTimeout)
     """How long to wait for the approval of the sites' stewards."""
 
@@ -282,6 +284,7 @@ class Session:
             participants=self.participants,
         )
         sites.columns = self.columns
+        sites.start = self.start
         patient.listener = sites.waits
         if self.record is not None:
             sites.ledger.listeners.append(self.record.enter)

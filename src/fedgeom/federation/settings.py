@@ -141,6 +141,30 @@ def is_called_now(name: str, known: Iterable[str]) -> str:
     return f"it is called {found!r} now" if found else ""
 
 
+ELSEWHERE: dict[str, str] = {
+    "client_fraction": "participation",
+    "client_lr": "learning_rate",
+    "clients_per_round": "participation",
+    "comm_rounds": "n_rounds",
+    "eta": "learning_rate",
+    "fraction_fit": "participation",
+    "global_rounds": "n_rounds",
+    "local_epochs": "epochs",
+    "local_lr": "learning_rate",
+    "local_steps": "steps",
+    "lr": "learning_rate",
+    "model": "learner",
+    "n_clients": "n_sites",
+    "n_epochs": "epochs",
+    "net": "network",
+    "num_epochs": "epochs",
+    "num_rounds": "n_rounds",
+    "random_state": "seed",
+    "server_lr": "server_learning_rate",
+}
+"""What settings are called in other libraries and in papers, and here."""
+
+
 POSITIVE = Between(0, math.inf, open_low=True, open_high=True)
 SHARE = Between(0, 1)
 
@@ -188,7 +212,11 @@ class Choice:
         if isinstance(value, str):
             value = {"name": value}
         if not isinstance(value, Mapping) or not isinstance(value.get("name"), str):
-            raise InputError(f"{setting}={value!r} given; wanted a name ({cls.registry}) or a table with a name")
+            home = "fedgeom.extend" if cls.__module__.startswith("fedgeom.methods.") else cls.__module__
+            raise InputError(
+                f"{setting}={shown(value)} given; wanted a name ({cls.registry}) or a table with a name, or an object "
+                f"whose base class is {home}.{cls.__name__}"
+            )
         found = cls.registry.find(value["name"], what=setting)
         given = {key: one for key, one in value.items() if key != "name"}
         known = [field.name for field in dataclasses.fields(found)]
@@ -229,7 +257,7 @@ def read_value(name: str, value: Any, kind: Any) -> Any:
         )
     if not fits:
         hint = did_you_mean(value, _names(kind)) if isinstance(value, str) else ""
-        raise InputError(f"{name}={value!r} given; wanted {wanted(kind)}{'.' if hint else ''}{hint}")
+        raise InputError(f"{name}={shown(value)} given; wanted {wanted(kind)}{'.' if hint else ''}{hint}")
     return found
 
 
@@ -244,6 +272,21 @@ def is_finite(value: Any) -> bool:
     if isinstance(value, Mapping):
         return all(map(is_finite, value.values()))
     return not isinstance(value, list | tuple) or all(map(is_finite, value))
+
+
+def shown(value: Any) -> str:
+    """Write a value that was given, in short where it is long.
+
+    >>> shown(0.5), shown([0] * 100)
+    ('0.5', '[0, 0, 0, 0, 0, 0, 0, 0, …] (a list of 100)')
+    """
+    if isinstance(value, list | tuple) and len(value) > MOST_SHOWN:
+        return f"{repr(list(value[:MOST_SHOWN]))[:-1]}, …] (a {type(value).__name__} of {len(value)})"
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 200 else f"{text[:200]}…"
+
+
+MOST_SHOWN = 8
 
 
 def _without_numpy(value: Any) -> Any:

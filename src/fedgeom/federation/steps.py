@@ -27,7 +27,17 @@ from fedgeom.federation.settings import Choice
 from fedgeom.privacy.mechanism import SumNoise
 
 SumKind = Literal[
-    "cells", "floors", "bins", "moments", "products", "directions", "ranks", "class-bins", "summaries"
+    "cells",
+    "floors",
+    "bins",
+    "moments",
+    "products",
+    "directions",
+    "ranks",
+    "class-bins",
+    "summaries",
+    "cell-sizes",
+    "cell-sums",
 ]
 """What is added up, as the ledger tells it (`fedgeom.protocols.preparation`)."""
 Block = Any
@@ -325,6 +335,7 @@ OURS = {
     "clip": "fedgeom.preparation.scale:Clip",
     FLOORS: "fedgeom.preparation.floors:ColumnFloors",
     "impute": "fedgeom.preparation.impute:Impute",
+    "landmark-map": "fedgeom.preparation.landmark_map:LandmarkMap",
     "log-counts": "fedgeom.preparation.log_counts:LogCounts",
     "one-hot": "fedgeom.preparation.one_hot:OneHot",
     "pca": "fedgeom.preparation.pca:PCA",
@@ -344,10 +355,18 @@ PRESETS: dict[str, tuple[str, ...]] = {
 """What ``prepare = "counts"`` and ``prepare = "table"`` stand for."""
 
 
+def _as_step(value: Any) -> Any:
+    """Return a method that can be a step of another one's preparation as that step; anything else as it came."""
+    return value.as_step() if hasattr(value, "as_step") else value
+
+
 def read_steps(value: Any) -> Any:
     """Return what a preset stands for; anything else as it came, for the settings to read."""
+    if value is None:
+        return ()
     if not isinstance(value, str):
-        return () if value is None else [value] if isinstance(value, Step) else value
+        some = [value] if isinstance(value, Step) else value
+        return [_as_step(one) for one in some] if isinstance(some, list | tuple) else some
     if value not in PRESETS:
         known = ", ".join(f'"{name}" ({", ".join(steps)})' for name, steps in PRESETS.items())
         raise InputError(f"prepare={value!r} given; wanted a list of steps, or one of the presets {known}")

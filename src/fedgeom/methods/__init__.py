@@ -37,7 +37,9 @@ if TYPE_CHECKING:
     from fedgeom.methods.iterative.algorithms.server_optimizers import FedAvgM as FedAvgM
     from fedgeom.methods.iterative.algorithms.server_optimizers import FedYogi as FedYogi
     from fedgeom.methods.moments.method import Moments as Moments
+    from fedgeom.methods.poincare_map.method import PoincareMap as PoincareMap
     from fedgeom.methods.ptopofl.method import PTopoFL as PTopoFL
+    from fedgeom.methods.regression.method import Regression as Regression
     from fedgeom.methods.ridge.method import Ridge as Ridge
     from fedgeom.methods.shrunk.method import Shrunk as Shrunk
     from fedgeom.methods.xclp.method import XCLP as XCLP
@@ -68,7 +70,9 @@ HOMES = {
     "Scaffold": ("iterative.algorithms.proximal", "scaffold"),
     "SphereFed": ("iterative.algorithms.networks", "spherefed"),
     "Moments": ("moments.method", "moments"),
+    "PoincareMap": ("poincare_map.method", "poincare-map"),
     "PTopoFL": ("ptopofl.method", "ptopofl"),
+    "Regression": ("regression.method", "regression"),
     "Ridge": ("ridge.method", "ridge"),
     "Shrunk": ("shrunk.method", "shrunk"),
     "XCLP": ("xclp.method", "xclp"),
@@ -101,7 +105,9 @@ SUMMARIES = {
     "scaffold": "For sites whose patients differ: FedAvg that corrects each site's drift (Karimireddy et al. 2020).",
     "spherefed": "For networks at sites that lack some classes: the last layer is fixed (Dong et al. 2022).",
     "moments": "For a quick first result with shared class names: one sum of averages and spreads of each class.",
+    "poincare-map": "For a joint picture of all sites' rows: a map in the hyperbolic disc, where trees of classes fit.",
     "ptopofl": "For sites of several kinds: those whose data have a similar shape train a model together.",
+    "regression": "For tables and an outcome: coefficients with intervals and tests, as of all rows in one place.",
     "ridge": "For tables or images with shared class names: the model of all rows in one place, quickly.",
     "shrunk": "For small sites whose patients differ: a logistic regression for each that leans on a joint one.",
     "xclp": "For rows of which few have a label: labels spread to similar rows, also of other sites.",

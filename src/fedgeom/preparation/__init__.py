@@ -8,6 +8,7 @@ True
 
 from fedgeom.federation.preparation import fit_plain as fit_plain
 from fedgeom.preparation.impute import Impute as Impute
+from fedgeom.preparation.landmark_map import LandmarkMap as LandmarkMap
 from fedgeom.preparation.log_counts import LogCounts as LogCounts
 from fedgeom.preparation.one_hot import OneHot as OneHot
 from fedgeom.preparation.pca import PCA as PCA

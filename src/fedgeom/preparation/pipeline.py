@@ -10,7 +10,7 @@ from fedgeom.errors import InputError
 from fedgeom.federation.method import Method
 from fedgeom.federation.preparation import Preparation, fit_plain
 from fedgeom.federation.privacy import privacy_of
-from fedgeom.federation.steps import Step
+from fedgeom.federation.steps import Step, read_steps
 
 
 def Pipeline(*parts: Step | Method) -> Method:  # noqa: N802  # as everybody calls it
@@ -31,13 +31,14 @@ def Pipeline(*parts: Step | Method) -> Method:  # noqa: N802  # as everybody cal
     *steps, method = parts or (None,)
     if not isinstance(method, Method):
         raise InputError(f"the last part of a Pipeline is {method!r}; wanted a method, such as fedgeom.Ridge()")
+    steps = list(read_steps(steps))
     known = [step for step in steps if isinstance(step, Step)]
     strange = [step for step in steps if not isinstance(step, Step)]
     if strange:
         raise InputError(
             f"{strange[0]!r} is no step; wanted steps of fedgeom.preparation, and a method at the end"
         )
-    return replace(method, prepare=(*known, *method.preparing))
+    return replace(method, prepare=(*known, *(method.prepare or ())))
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,7 @@ class PreparedMethod:
 def prepared_method(
     method: Method, sites: Sequence[SiteData], seed: int = 0, floors: tuple[int, int] = (1, 1)
 ) -> PreparedMethod:
-    """Return a method without its steps, and the sites with their rows prepared by them."""
-    found = fit_plain(method.preparing, sites, seed, floors, private=privacy_of(method) is not None)
+    """Return a method without the steps that were asked for, and the sites with their rows prepared by these."""
+    given: Sequence[Step] = method.prepare or ()  # type: ignore[assignment]
+    found = fit_plain(given, sites, seed, floors, private=privacy_of(method) is not None)
     return PreparedMethod(replace(method, prepare=()), [found.transform(site) for site in sites], found)

@@ -81,6 +81,7 @@ def join(sites: Coordinator, method: Method) -> Cohort:
         rounds=len(planned),
         terms=method.terms(),
         min_sites=min_sites,
+        prepares=bool(method.preparing),
         draw=draw is not None and draw.by == "sites",
         smallest_sum=method.smallest_sum,
         sum_sites=method.sum_sites,

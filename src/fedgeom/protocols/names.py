@@ -19,6 +19,7 @@ from fedgeom.federation.messages import Key, Message, Name, Names, Question
 from fedgeom.federation.plan import Ask, Plan, Shape, Steps, Sum, bytes_size, map_size, text_size
 from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.site import answers
+from fedgeom.memo import memoize_last
 from fedgeom.protocols.cohort import Cohort
 from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
 from fedgeom.protocols.site import Contribution, SummingPart
@@ -89,6 +90,7 @@ class KeepNames(Question, kind="names.keep", answer=Vocabulary):
     result: SumResult
 
 
+@memoize_last  # the same at all sites of a process
 def hash_lists(sealed: Mapping[str, bytes]) -> bytes:
     """Hash sealed lists, with whose they are."""
     return fingerprint(*(part for name in sorted(sealed) for part in (name.encode(), sealed[name])))
@@ -119,6 +121,19 @@ class NamesMemory(msgspec.Struct, kw_only=True):
     """The names that are used: all, or those that are not rare."""
     rare: tuple[str, ...] = ()
     """The site's own names that are left out."""
+
+
+@memoize_last  # the same lists, and the same key, at all sites of a process
+def _union_of(key: bytes, run: bytes, lists: Mapping[str, bytes]) -> tuple[str, ...]:
+    """Open all lists of names and merge them."""
+    union: set[str] = set()
+    for name, sealed in sorted(lists.items()):
+        text = unseal(key, sealed, fingerprint(run, name.encode()), sender=name)
+        try:
+            union |= set(msgspec.json.decode(text, type=list[Name]))
+        except ValueError as error:
+            raise ProtocolError(f"the label names of {name!r} cannot be read: {error}") from error
+    return tuple(sorted(union))
 
 
 class LabelNames(SummingPart[NamesMemory]):
@@ -198,14 +213,7 @@ class LabelNames(SummingPart[NamesMemory]):
         stamp = hash_lists(lists)
         if memory.opened and memory.opened != stamp:
             raise ProtocolError("other lists of names were opened before; one run has one vocabulary")
-        union: set[str] = set()
-        for name, sealed in sorted(lists.items()):
-            text = unseal(key, sealed, fingerprint(site.run, name.encode()), sender=name)
-            try:
-                union |= set(msgspec.json.decode(text, type=list[Name]))
-            except ValueError as error:
-                raise ProtocolError(f"the label names of {name!r} cannot be read: {error}") from error
-        memory.opened, memory.union = stamp, tuple(sorted(union))
+        memory.opened, memory.union = stamp, _union_of(key, site.run, lists)
         return memory.union
 
     @answers(CountNames)

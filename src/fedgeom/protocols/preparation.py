@@ -191,6 +191,16 @@ class SumRanks(SumQuestion, kind="prepare.ranks", checked=True, in_groups=True):
     last: Last = None
 
 
+class SumCellSizes(SumQuestion, kind="prepare.cell-sizes", checked=True, decides_floors=True):
+    """Ask how many rows a site has in each part of the cells from which landmarks are made."""
+
+    answer_reveals: ClassVar[str] = (
+        "masked; with all others: how many rows are in each part of a cell of rows that are near each other, and how "
+        "they are spread over sites (numbers in which no site counts for more than some rows)"
+    )
+    last: Last = None
+
+
 class SumClassBins(SumQuestion, kind="prepare.class-bins", checked=True, rounded=True):
     """Ask how many numbers of each class lie in bins around quantiles."""
 
@@ -199,6 +209,15 @@ class SumClassBins(SumQuestion, kind="prepare.class-bins", checked=True, rounded
         "min_rows neighbours), of all rows and of each class, lie in bins around a quantile, and in the end the "
         "quantile, to the terms' bin width; of gaps that few rows have, at how many sites there are any, and their "
         "numbers in multiples of min_rows"
+    )
+    last: Last = None
+
+
+class SumCellRows(SumQuestion, kind="prepare.cell-sums", checked=True):
+    """Ask for the sums of a site's rows in each cell that has rows and sites enough."""
+
+    answer_reveals: ClassVar[str] = (
+        "masked; with all others: the landmarks, which are means of cells of rows that are near each other"
     )
     last: Last = None
 
@@ -221,6 +240,8 @@ SumPreparation = (
     | SumProducts
     | SumDirections
     | SumRanks
+    | SumCellSizes
+    | SumCellRows
     | SumClassBins
     | SumSummaries
 )
@@ -233,6 +254,8 @@ SUMS: dict[SumKind, type[SumPreparation]] = {
     "products": SumProducts,
     "directions": SumDirections,
     "ranks": SumRanks,
+    "cell-sizes": SumCellSizes,
+    "cell-sums": SumCellRows,
     "class-bins": SumClassBins,
     "summaries": SumSummaries,
 }
@@ -628,6 +651,16 @@ class PreparationPart(Part[PreparationMemory]):
     @answers(SumRanks)
     def sum_ranks(self, ask: SumRanks) -> Any:
         """Add up how sites rank columns."""
+        return self._answer(ask)
+
+    @answers(SumCellSizes)
+    def sum_cell_sizes(self, ask: SumCellSizes) -> Any:
+        """Add up how many rows are in parts of cells."""
+        return self._answer(ask)
+
+    @answers(SumCellRows)
+    def sum_cell_rows(self, ask: SumCellRows) -> Any:
+        """Add up rows in cells."""
         return self._answer(ask)
 
     @answers(SumClassBins)

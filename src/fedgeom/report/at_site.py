@@ -31,7 +31,7 @@ from fedgeom.geometry.hyperbolic.hull import trimmed_hull
 from fedgeom.methods.catalogue import read_model
 from fedgeom.report.ellipses import plane
 from fedgeom.report.label_names import read_naming
-from fedgeom.report.run_folder import DrawnRows, EventLine, RunFiles, few_dots
+from fedgeom.report.run_folder import DrawnRows, EventLine, RunFiles, few_dots, is_map
 
 RESULTS = "results"
 
@@ -178,7 +178,10 @@ def _drawn(
         why = f"{type(error).__name__}: {error}" if not isinstance(error, FedgeomError) else str(error)
         said = "rows are not drawn: the site's table is no longer as it was in the run"
         return _Drawn(DrawnRows(), {}, [RunWarning(what=said, why=why)])
-    if disc:
+    if is_map(model):
+        shapes = {}
+        flat = points
+    elif disc:
         shapes = _own_hulls(points, groups, float(model.curvature), settings.get("trim", "auto"))
         flat = points
     else:

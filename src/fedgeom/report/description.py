@@ -12,6 +12,9 @@ from fedgeom.report import markup
 from fedgeom.report.table import Cell, Line, ReportTable, to_html
 from fedgeom.storage import write_text
 
+INSIDE = "  "
+"""Before what belongs to the line above."""
+
 
 def description_tables(found: Description) -> list[ReportTable]:
     """Return the tables of a description."""
@@ -28,7 +31,8 @@ def description_section(found: Description) -> str:
     """Return the section of a page."""
     first, *others = description_tables(found)
     more = "".join(f"<h3>{markup.escape(one.title)}</h3>{to_html(one)}" for one in others)
-    return markup.section("description", first.title, to_html(first), more)
+    shown = to_html(first).replace(f'<th scope="row">{INSIDE}', '<th scope="row">&emsp;')
+    return markup.section("description", first.title, shown, more)
 
 
 def write_description(found: Description, folder: Path) -> list[Path]:
@@ -125,12 +129,12 @@ def _number_rows(found: Description, entry: int, title: str) -> list[Line]:
     if found.shares:
         told = [found.told_quantiles(entry, at) for at in groups]
         if any(told):
-            name = "  quantiles " + ", ".join(f"{100 * share:g} %" for share in found.shares)
-            name = "  median [quartiles]" if found.shares == (0.25, 0.5, 0.75) else name
+            name = f"{INSIDE}quantiles " + ", ".join(f"{100 * share:g} %" for share in found.shares)
+            name = f"{INSIDE}median [quartiles]" if found.shares == (0.25, 0.5, 0.75) else name
             rows.append([name, *(_quantiles(found.shares, one) for one in told)])
     gaps = _gap_cells(found, entry)
     if any(gaps):
-        rows.append(["  missing", *(one or "0" for one in gaps)])
+        rows.append([f"{INSIDE}missing", *(one or "0" for one in gaps)])
     return rows
 
 
@@ -139,7 +143,7 @@ def _flag_rows(found: Description, entry: int, title: str) -> list[Line]:
     both = zip(found.means[:, entry], found.numbers[:, entry], strict=True)
     cells = [f"{share * n:,.0f} ({share:.0%})" for share, n in both]
     gaps = _gap_cells(found, entry)
-    missing: list[Line] = [["  missing", *(one or "0" for one in gaps)]] if any(gaps) else []
+    missing: list[Line] = [[f"{INSIDE}missing", *(one or "0" for one in gaps)]] if any(gaps) else []
     return [[Cell(f"{title} = 1", "strong"), *cells], *missing]
 
 
@@ -177,10 +181,12 @@ def _word_rows(found: Description, column: int, title: str) -> list[Line]:
             there = count - (0 if math.isnan(missing) else missing)
             n = words[place][1]
             cells.append(f"{n:,.0f} ({n / max(there, 1):.0%})")
-        rows.append([f"  {word}", *cells])
+        rows.append([f"{INSIDE}{word}", *cells])
     if any(missing > 0 for _, missing in told):
         shares = zip(told, found.rows, strict=True)
-        rows.append(["  missing", *(f"{gaps:,.0f} ({gaps / max(count, 1):.0%})" for (_, gaps), count in shares)])
+        rows.append(
+            [f"{INSIDE}missing", *(f"{gaps:,.0f} ({gaps / max(count, 1):.0%})" for (_, gaps), count in shares)]
+        )
     return rows
 
 

@@ -16,7 +16,7 @@ from fedgeom.report import markup
 from fedgeom.report.ellipses import outline as ellipse
 from fedgeom.report.ellipses import plane
 from fedgeom.report.markup import escape
-from fedgeom.report.run_folder import RunFiles
+from fedgeom.report.run_folder import RunFiles, is_map
 from fedgeom.report.table import ReportTable, to_html
 
 SIZE = 1000.0
@@ -38,6 +38,10 @@ class Outline(NamedTuple):
     site: str
     path: str
     title: str
+    spots: str = ""
+    """Where its points are in the disc, finer than the path has it."""
+    rows: int = 0
+    """How many rows a landmark stands for."""
 
 
 class Scene(NamedTuple):
@@ -65,6 +69,8 @@ def scene_of(run: RunFiles) -> Scene | None:
         return None
     if "hull_points" in run.artifacts and getattr(run.model, "in_disc", False):
         return _hulls(run)
+    if is_map(run.model):
+        return _landmarks(run)
     gaussians = getattr(run.model, "covariances", None)
     if gaussians is not None and gaussians.shape[-1] and getattr(run.model, "curvature", None) is None:
         return _gaussians(run)
@@ -106,6 +112,42 @@ def _hulls(run: RunFiles) -> Scene:
     classes = _called(names, shapes, labels)
     dots = _dots(run, place)
     return Scene("The Poincaré disc", note, True, classes, list(senders.values()), shapes, regions, labels, dots)
+
+
+def _landmarks(run: RunFiles) -> Scene:
+    def place(points: Floats) -> Floats:
+        return np.column_stack([SIZE / 2 * (1 + points[:, 0]), SIZE / 2 * (1 - points[:, 1])])
+
+    model = run.model.bare()
+    names = run.class_names()
+    widest = float(model.sizes.max())
+    shapes = []
+    for at, (x, y) in enumerate(place(model.landmarks).tolist()):
+        counts = model.counts[at]
+        group = int(counts.argmax()) if counts.any() else -1
+        radius = max(3.0, 16.0 * float(np.sqrt(model.sizes[at] / widest)))
+        circle = f"M{x - radius:.0f} {y:.0f}a{radius:.0f} {radius:.0f} 0 1 0 {2 * radius:.0f} 0"
+        known = ", ".join(f"{names[one]} {counts[one]}" for one in np.argsort(-counts).tolist() if counts[one])
+        said = f"landmark {at + 1}: the mean of {model.sizes[at]:,} rows; near it {known or 'no class has enough rows'}"
+        spot = ",".join(f"{value:.6f}" for value in model.landmarks[at].tolist())
+        path = f"{circle}a{radius:.0f} {radius:.0f} 0 1 0 -{2 * radius:.0f} 0z"
+        shapes.append(Outline(group, "", path, said, spot, int(model.sizes[at])))
+    flat = dataclasses.replace(model, centre=np.zeros(2))
+    axis = np.linspace(-1, 1, GRID)
+    inside = np.hypot(*np.meshgrid(axis, axis)) < 0.9995
+    regions, labels = _regions(flat.predict_proba, axis, axis, inside, place)
+    middle = f"rows of {model.root!r}" if model.root else "all rows"
+    whose = f"{run.home}'s own rows" if run.home else "rows, which stayed at the sites"
+    note = (
+        f"Circles are landmarks, means of cells of rows of all sites: the larger, the more rows. Dots are {whose}. The "
+        f"middle of {middle} is at the centre, and distances grow towards the rim without end. Tinted areas show which "
+        "class is most frequent near."
+    )
+    dots = _dots(run, place)
+    called = {group: name for group, name in _called(names, shapes, labels).items() if group >= 0}
+    numbers = [(group, *spot) for (group, *_), spot in zip(labels, _apart(_spots(labels)).tolist(), strict=True)]
+    title = "The joint map, in the Poincaré disc"
+    return Scene(title, note, True, called, [], shapes, regions, numbers, dots)
 
 
 def _gaussians(run: RunFiles) -> Scene:
@@ -158,6 +200,10 @@ def _gaussians(run: RunFiles) -> Scene:
     regions, _ = _regions(_in_plane(model, groups, directions), across[0], across[1], everywhere, place)
     dots = _dots(run, place)
     return Scene("The plane", note, False, called, list(senders.values()), shapes, regions, labels, dots, tall)
+
+
+def _spots(labels: Sequence[tuple[int, float, float]]) -> Floats:
+    return np.array([spot for _, *spot in labels], np.float64).reshape(-1, 2)
 
 
 def _apart(spots: Floats, steps: int = 60) -> Floats:
@@ -230,7 +276,10 @@ def _dots(run: RunFiles, place: Callable[[Floats], Floats]) -> list[Outline]:
         for group in np.unique(groups).tolist():
             mine = placed[groups == group]
             path = "".join(f"M{x:.0f} {y:.0f}h0" for x, y in mine.tolist())
-            found.append(Outline(int(group), site, path, ""))
+            spots = " ".join(
+                f"{x:g},{y:g}" for x, y in np.array(dots.points).reshape(-1, 2)[groups == group].tolist()
+            )
+            found.append(Outline(int(group), site, path, "", spots))
     return found
 
 
@@ -279,13 +328,13 @@ def explorer(scene: Scene) -> str:
         areas,
         "".join(
             f'<path class="dots {_kind(one.group)}" data-class="{one.group}" data-site="{escape(one.site)}" '
-            f'data-layer="rows" d="{one.path}"/>'
+            f'data-layer="rows" data-spots="{one.spots}" d="{one.path}"/>'
             for one in scene.dots
         ),
         "".join(
             f'<path class="{_weight(scene, one.site)} {_kind(one.group)}" data-class="{one.group}" '
             f'data-site="{escape(one.site)}" data-layer="{"joint" if _joint(scene, one.site) else "sent"}" '
-            f'd="{one.path}"><title>{escape(one.title)}</title></path>'
+            f'{_landmark(one)}d="{one.path}"><title>{escape(one.title)}</title></path>'
             for one in scene.shapes
         ),
         "".join(
@@ -300,14 +349,39 @@ def explorer(scene: Scene) -> str:
     )
     name = escape(f"{said}; the table below says the same")
     box = f"-4 -4 {SIZE + 8:.0f} {scene.tall + 8:.0f}"
-    svg = f'<svg viewBox="{box}" role="img" aria-label="{name}">{"".join(parts)}</svg>'
+    moves = " data-moves" if scene.disc else ""
+    svg = f'<svg viewBox="{box}" role="img" aria-label="{name}"{moves}>{"".join(parts)}</svg>'
     return (
         markup.paragraph(scene.note, "dim")
         + f'<div class="explorer"><figure>{svg}<figcaption aria-live="polite" class="dim said">'
         "Point at a shape to read what it is.</figcaption></figure>"
-        f'<div class="switches" hidden>{_switches(scene)}</div></div>'
+        f'<div class="switches" hidden>{_view(scene)}{_switches(scene)}</div></div>'
         + markup.details("The same as a table", _table(scene), twin=True)
     )
+
+
+def _landmark(one: Outline) -> str:
+    return f'data-spots="{one.spots}" data-rows="{one.rows}" ' if one.rows else ""
+
+
+def _view(scene: Scene) -> str:
+    """Return what moves the disc, and for a map what colours it."""
+    if not scene.disc:
+        return ""
+    colours = {
+        "class": "class",
+        "site": "site",
+        "rows": "rows of a landmark",
+        "distance": "distance from the centre",
+    }
+    chosen = "".join(f'<option value="{key}">{said}</option>' for key, said in colours.items())
+    colour = f"<label>colour by <select data-colour>{chosen}</select></label> "
+    keys = {"in": "zoom in", "out": "zoom out", "back": "back", "svg": "save SVG", "png": "save PNG"}
+    buttons = " ".join(f'<button type="button" data-view="{key}">{said}</button>' for key, said in keys.items())
+    marked = any(one.rows for one in scene.shapes)
+    said = "Drag to move the disc by an isometry; a double click takes a place to the centre. Areas do not move."
+    inner = f"{colour if marked else ''}{buttons}{markup.paragraph(said, 'dim')}"
+    return f"<fieldset><legend>View</legend>{inner}</fieldset>"
 
 
 def _joint(scene: Scene, site: str) -> bool:

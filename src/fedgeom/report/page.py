@@ -11,12 +11,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from fedgeom.deploy.config import as_toml
 from fedgeom.errors import FedgeomError
 from fedgeom.federation.results import RunWarning
 from fedgeom.methods.catalogue import method_class
 from fedgeom.methods.describe.model import Description
 from fedgeom.report import markup
 from fedgeom.report.at_site import is_site_result, read_site_run
+from fedgeom.report.coefficients import coefficients
 from fedgeom.report.description import description_section
 from fedgeom.report.explorer import explorer, scene_of
 from fedgeom.report.label_names import Naming
@@ -59,6 +61,7 @@ def page_of(run: RunFiles, back: tuple[str, str] | None = None) -> str:
     sections = [
         warnings(run),
         outcomes(run.evaluation, run.verdict) if run.predicts else "",
+        coefficients(run.model),
         description_section(run.model) if isinstance(run.model, Description) else "",
         _picture(run),
         _names(run.naming),
@@ -142,7 +145,7 @@ def method_words(run: RunFiles) -> str:
     if isinstance(steps, str):
         steps = [steps]
     named = [str(one.get("name", "?")) if isinstance(one, Mapping) else str(one) for one in steps]
-    before = f" Rows were first prepared jointly: {', '.join(named)}." if named else ""
+    before = f" Rows were first prepared jointly: {', '.join(named)}." if named and run.predicts else ""
     return f"Method {run.method}. {run.idea()}{before}"
 
 
@@ -373,18 +376,3 @@ def federation_toml(run: RunFiles) -> str:
     if len(run.sites) > 3:
         lines += ["", f"# and {len(run.sites) - 3} more sites"]
     return "\n".join(lines)
-
-
-def as_toml(value: Any) -> str:
-    """Write a setting as a federation file has it.
-
-    >>> as_toml({"name": "sgd", "momentum": 0.9, "rate": None}), as_toml([True, 2])
-    ('{ name = "sgd", momentum = 0.9 }', '[true, 2]')
-    """
-    if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{key} = {as_toml(one)}" for key, one in value.items() if one is not None) + " }"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(as_toml, value)) + "]"
-    if isinstance(value, bool):
-        return str(value).lower()
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else str(value)

@@ -66,9 +66,16 @@ def keep_rows(run: Run, folder: Path) -> Path | None:
         found = _of_hulls(run)
     elif has_ellipses(run):
         found = _of_ellipses(run)
+    elif is_map(run.model):
+        found = _of_map(run)
     else:
         return None
     return write_json(folder / ROWS, found, private=True)
+
+
+def is_map(model: Any) -> bool:
+    """Return whether a model is a map of landmarks in the disc, and can be drawn."""
+    return hasattr(model, "landmarks") and bool(model.in_disc)
 
 
 def few_dots(points: Floats, groups: Any, sites: int) -> SiteDots:
@@ -77,6 +84,15 @@ def few_dots(points: Floats, groups: Any, sites: int) -> SiteDots:
     return SiteDots(
         [(round(float(x), 4), round(float(y), 4)) for x, y in points[at]], np.asarray(groups)[at].tolist()
     )
+
+
+def _of_map(run: Run) -> DrawnRows:
+    numbers = {str(name): at for at, name in enumerate(run.model.names)}
+    sites = {}
+    for site in run.train:
+        groups = np.array([numbers.get(word, -1) for word in site.y.astype(str).tolist()], np.intp)
+        sites[site.name] = few_dots(run.model.to_disc(site.X), groups, len(run.train))
+    return DrawnRows(sites)
 
 
 def _of_hulls(run: Run) -> DrawnRows:

@@ -15,6 +15,7 @@ from typing import Any, Literal, get_args
 import msgspec
 
 from fedgeom.data.readers import READERS
+from fedgeom.deploy.config import as_toml
 from fedgeom.errors import InputError
 from fedgeom.evaluation.evaluation import COLUMNS, Evaluation, read_evaluation
 from fedgeom.evaluation.metrics import Figure
@@ -22,7 +23,7 @@ from fedgeom.federation.record import read_status
 from fedgeom.report.markup import Interval, duration
 from fedgeom.report.outcomes import KINDS as ROUND_KINDS
 from fedgeom.report.outcomes import joint_curve
-from fedgeom.report.page import as_toml, changed_settings
+from fedgeom.report.page import changed_settings
 from fedgeom.report.run_folder import read_run
 from fedgeom.report.table import size
 from fedgeom.storage import make_private_folder

@@ -53,6 +53,7 @@ MOST_PIVOTS = 200
 DECODERS: dict[str, Callable[[Any], Floats]] = {
     "ridge.columns": from_wide,
     "prepare.moments": from_deep,
+    "regression.columns": from_wide,
     "prepare.summaries": from_deep,
 }
 """How numbers that take several words are read, by the question's kind. All others are whole multiples of one unit."""

@@ -15,7 +15,7 @@ import msgspec
 
 from fedgeom.deploy import certificates
 from fedgeom.engines.nats.engine import NatsEngine, NatsLink
-from fedgeom.engines.nats.link import Endpoint, new_seed, public_key
+from fedgeom.engines.nats.link import Endpoint, ServerAddress, new_seed, public_key
 from fedgeom.engines.nats.server import ServerSettings, find_server
 from fedgeom.engines.nats.site import AnswerOutcome, SiteLink, answer_with
 from fedgeom.engines.processes import free_port, wait_for_port
@@ -27,13 +27,14 @@ Answer = Callable[[str, bytes], bytes]
 class Server:
     """A server with TLS for a coordinator and some sites."""
 
-    def __init__(self, folder: Path, names: Sequence[str]):
+    def __init__(self, folder: Path, names: Sequence[str], *, websocket: bool = False):
         self.folder = folder
         self.port = free_port()
+        self.websocket = free_port() if websocket else 0
         self.seeds = {name: new_seed() for name in ("coordinator", *names)}
         self.admitted = list(names)
         certificates.make_authority(folder)
-        certificates.make_server_certificate(folder, ["localhost", "127.0.0.1"])
+        certificates.make_server_certificate(folder, ["127.0.0.1"])
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -48,6 +49,7 @@ class Server:
             sites={name: public_key(self.seeds[name]) for name in self.admitted},
             certificate=self.folder / "server.pem",
             key=self.folder / "server.key",
+            websocket=self.websocket,
         )
         self.file.write_text(settings.text(), encoding="utf-8")
 
@@ -77,12 +79,12 @@ class Server:
         return (self.folder / "server.log").read_text(encoding="utf-8", errors="replace")
 
     def endpoint(self, name: str, port: int | None = None) -> Endpoint:
-        return Endpoint(f"127.0.0.1:{port or self.port}", self.seeds[name], self.folder / "ca.pem")
+        return Endpoint((ServerAddress("127.0.0.1", port or self.port),), self.seeds[name], self.folder / "ca.pem")
 
 
 @contextmanager
-def running_server(folder: Path, names: Sequence[str]) -> Iterator[Server]:
-    server = Server(folder, names)
+def running_server(folder: Path, names: Sequence[str], *, websocket: bool = False) -> Iterator[Server]:
+    server = Server(folder, names, websocket=websocket)
     server.start()
     try:
         yield server
@@ -98,6 +100,7 @@ def running_site(
     *,
     largest: int = 2**26,
     port: int | None = None,
+    endpoint: Endpoint | None = None,
     guarded: bool = True,
 ) -> Iterator[list[str]]:
     """Run a site in a thread; yields what it is told of its connection."""
@@ -112,7 +115,7 @@ def running_site(
     told: list[str] = []
     loop = asyncio.new_event_loop()
     reply = answer_with(mine) if guarded else bare
-    where = server.endpoint(name, port)
+    where = endpoint or server.endpoint(name, port)
     link = SiteLink(name, where, reply, largest=largest, told=lambda state: told.append(state.trouble))
     task = loop.create_task(link.run())
 

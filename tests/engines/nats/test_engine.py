@@ -244,8 +244,8 @@ def test_sites_may_hear_their_own_subject_and_reply_nothing_else(server: Server,
 
         where = server.endpoint("bert")
         await client.connect(
-            where.url(),
-            tls=where.context(),
+            where.servers[0].url(secure=True),
+            tls=where.context("127.0.0.1"),
             tls_handshake_first=True,
             nkeys_seed_str=where.seed,
             allow_reconnect=False,

@@ -72,7 +72,9 @@ def test_one_that_fails_is_left_out_and_said(tmp_path, caplog):
 
 def test_a_run_that_ends_badly_says_so(tmp_path):
     with pytest.raises(fedgeom.FedgeomError):
-        fedgeom.run(TRAINED, example_sites()[:1], record=tmp_path / "r", writers=["telling"])
+        fedgeom.run(
+            TRAINED, example_sites(), record=tmp_path / "r", writers=["telling"], interfere=lambda *_: "gone"
+        )
     assert Telling.told[-1] == "failed"
 
 

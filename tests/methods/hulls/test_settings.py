@@ -12,6 +12,7 @@ from fedgeom.errors import InputError
 from fedgeom.methods.hulls.messages import EncodeHulls, HullExtent, SumScatter
 from fedgeom.methods.hulls.settings import HullSettings
 from fedgeom.methods.hulls.site import HullSite
+from fedgeom.protocols.preparation import SumFloors
 
 
 @pytest.mark.parametrize(
@@ -84,8 +85,8 @@ def test_what_the_settings_settle_need_not_be_summed() -> None:
     plans = {
         (): (HullExtent, EncodeHulls),
         ("settled",): (EncodeHulls,),
-        ("map",): (SumScatter, HullExtent, EncodeHulls),
-        ("settled", "map"): (SumScatter, EncodeHulls),
+        ("map",): (SumFloors, SumScatter, HullExtent, EncodeHulls),
+        ("settled", "map"): (SumFloors, SumScatter, EncodeHulls),
     }
     for kinds, wanted in plans.items():
         changes: dict[str, Any] = settled if "settled" in kinds else {}

@@ -21,8 +21,8 @@ NAN, INF = float("nan"), float("inf")
 @pytest.mark.parametrize(
     ("cls", "options", "message"),
     [
-        (FedAvg, {"n_rounds": 0}, "n_rounds=0 given; wanted a whole number from 1 to 500"),
-        (FedAvg, {"n_rounds": 501}, "n_rounds=501 given; wanted a whole number from 1 to 500"),
+        (FedAvg, {"n_rounds": 0}, "n_rounds=0 given; wanted a whole number from 1 to 2045"),
+        (FedAvg, {"n_rounds": 2046}, "n_rounds=2046 given; wanted a whole number from 1 to 2045"),
         (FedAvg, {"n_rounds": 2.5}, "n_rounds=2.5 given; wanted a whole number"),
         (FedAvg, {"n_rounds": True}, "n_rounds=True given; wanted a whole number"),
         (FedAvg, {"epochs": 0}, "epochs=0 given; wanted a whole number from 1 to 1e\\+06"),
@@ -42,7 +42,7 @@ NAN, INF = float("nan"), float("inf")
         (
             FedAvg,
             {"patience": 0, "validation_fraction": 0.1},
-            "patience=0 given; wanted a whole number from 1 to 500",
+            "patience=0 given; wanted a whole number from 1 to 2045",
         ),
         (FedAvg, {"C": 0.0}, "C=0.0 given; wanted a number above 0"),
         (FedAvg, {"C": INF}, "C=inf given; wanted a number above 0"),

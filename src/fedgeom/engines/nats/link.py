@@ -8,18 +8,21 @@ The site works on a number once, holds the answer, and hands it out in parts unt
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import os
 import random
 import ssl
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+import urllib.parse
+import urllib.request
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
-from fedgeom.errors import InputError
+from fedgeom.errors import InputError, printable
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -205,27 +208,76 @@ def public_key(seed: str) -> str:
         ) from error
 
 
+def no_proxy(host: str) -> str:
+    """Say that nothing stands on the way to a host."""
+    return ""
+
+
+@dataclass(frozen=True)
+class ServerAddress:
+    """Where a server is."""
+
+    host: str
+    port: int
+    websocket: bool = False
+    """Whether it is spoken to over WebSocket, as browsers do, which more firewalls let through."""
+
+    @classmethod
+    def read_all(cls, text: str) -> tuple[ServerAddress, ...]:
+        """Read one address, or several of one cluster with commas between them.
+
+        >>> ServerAddress.read_all("host:8000")
+        (ServerAddress(host='host', port=8000, websocket=False),)
+        >>> [one.url(secure=True) for one in ServerAddress.read_all("wss://host, wss://other:8443")]
+        ['wss://host:443', 'wss://other:8443']
+        """
+        found = tuple(cls._read(one.strip()) for one in text.split(","))
+        if len({one.websocket for one in found}) > 1:
+            raise InputError(f"{text!r} has addresses with and without wss://; give all of one kind")
+        return found
+
+    @classmethod
+    def _read(cls, text: str) -> ServerAddress:
+        scheme, found, rest = text.rpartition("://")
+        host, _, port = rest.rpartition(":") if ":" in rest or scheme != "wss" else (rest, "", "443")
+        known = not found or scheme in ("tls", "nats", "wss")
+        if not known or not host or ":" in host or "/" in rest or not port.isdigit() or not 0 < int(port) < 65536:
+            raise InputError(
+                f"{text!r} is not the address of a coordinator; wanted HOST:PORT, such as host:8000, or wss://HOST"
+            )
+        return cls(host, int(port), scheme == "wss")
+
+    def url(self, *, secure: bool) -> str:
+        """Return the address as NATS writes it."""
+        scheme = ("wss" if secure else "ws") if self.websocket else "tls" if secure else "nats"
+        return f"{scheme}://{self.host}:{self.port}"
+
+    def __str__(self) -> str:
+        """Return the address as people write it."""
+        return f"{'wss://' if self.websocket else ''}{self.host}:{self.port}"
+
+
 @dataclass(frozen=True)
 class Endpoint:
-    """Where a server is and who connects to it."""
+    """Where the servers are and who connects to them."""
 
-    address: str
-    """HOST:PORT."""
+    servers: tuple[ServerAddress, ...]
+    """One, or those of a cluster: the next is tried when one does not answer."""
     seed: str
     """The secret key of whoever connects."""
     certificate: Path | None
     """The authority that must have signed the server's certificate; without one there is no TLS."""
+    proxy: Callable[[str], str] = no_proxy
+    """From a host to the address of the HTTP proxy on the way to it; nothing where there is none."""
 
-    def url(self) -> str:
-        """Return the address as NATS writes it."""
-        return f"{'nats' if self.certificate is None else 'tls'}://{self.address}"
-
-    def context(self) -> ssl.SSLContext | None:
+    def context(self, host: str) -> ssl.SSLContext | None:
         """Return how TLS is to be spoken: version 1.3, and with nobody but whom the authority vouches for."""
         if self.certificate is None:
             return None
-        made = ssl.create_default_context(cafile=str(self.certificate))
+        made = NamedContext(ssl.PROTOCOL_TLS_CLIENT)
+        made.load_verify_locations(cafile=str(self.certificate))
         made.minimum_version = ssl.TLSVersion.TLSv1_3
+        made.host = host
         return made
 
 
@@ -258,6 +310,9 @@ class Connection:
         self._opened = opened
         self._told = told
         self._client: Client | None = None
+        self._turn = 0
+        """Which server is tried next."""
+        self._tunnel = contextlib.AsyncExitStack()
 
     @property
     def client(self) -> Client:
@@ -277,6 +332,7 @@ class Connection:
                 await ended.wait()
                 self._told("the connection ended")
             except Exception as error:
+                self._turn += 1
                 if not _is_usual(error):
                     raise
                 self._told(in_words(error))
@@ -301,39 +357,52 @@ class Connection:
 
     async def _connect(self) -> asyncio.Event:
         """Connect once; return what is set when the connection has ended."""
-        from nats.aio.client import Client  # optional
+        from nats import errors  # optional
+        from nats.aio.client import Client
 
         ended = asyncio.Event()
+        failures: list[Exception] = []
 
         async def leave() -> None:
             ended.set()
 
-        async def ignore(_: Exception) -> None:
-            """Leave it to whoever waits: what an error ends, `closed_cb` tells."""
+        async def note(error: Exception) -> None:
+            """Keep why no connection came about; what an error ends later, `closed_cb` tells."""
+            failures.append(error)
 
         client = Client()
         self._client = client
+        server = self._endpoint.servers[self._turn % len(self._endpoint.servers)]
         options: dict[str, Any] = {}
-        context = self._endpoint.context()
+        context = self._endpoint.context(server.host)
         if context is not None:
-            options = {"tls": context, "tls_handshake_first": True}
-        await asyncio.wait_for(
-            client.connect(
-                self._endpoint.url(),
-                name=self._name,
-                nkeys_seed_str=self._endpoint.seed,
-                allow_reconnect=False,
-                connect_timeout=int(CONNECT_SECONDS),
-                ping_interval=int(PING_SECONDS),
-                max_outstanding_pings=2,
-                closed_cb=leave,
-                disconnected_cb=leave,
-                error_cb=ignore,
-                pending_size=8 * PAYLOAD,
-                **options,
-            ),
-            2 * CONNECT_SECONDS,
-        )
+            options = {"tls": context, "tls_handshake_first": not server.websocket}
+        proxy = self._endpoint.proxy(server.host)
+        if proxy:
+            port = await self._tunnel.enter_async_context(tunnel(proxy, server.host, server.port))
+            server = replace(server, host="127.0.0.1", port=port)
+        try:
+            await asyncio.wait_for(
+                client.connect(
+                    server.url(secure=context is not None),
+                    name=self._name,
+                    nkeys_seed_str=self._endpoint.seed,
+                    allow_reconnect=False,
+                    connect_timeout=int(CONNECT_SECONDS),
+                    ping_interval=int(PING_SECONDS),
+                    max_outstanding_pings=2,
+                    closed_cb=leave,
+                    disconnected_cb=leave,
+                    error_cb=note,
+                    max_reconnect_attempts=1,
+                    reconnect_time_wait=0,
+                    pending_size=8 * PAYLOAD,
+                    **options,
+                ),
+                2 * CONNECT_SECONDS,
+            )
+        except errors.NoServersError as error:
+            raise (failures[0] if failures else error) from error  # later ones may follow from it
         await self._opened(client)
         await client.flush()
         return ended
@@ -344,6 +413,74 @@ class Connection:
         if client is not None:
             with contextlib.suppress(Exception):  # whatever is wrong with it, it is not used any more
                 await asyncio.wait_for(client.close(), CONNECT_SECONDS)
+        with contextlib.suppress(Exception):
+            await self._tunnel.aclose()
+
+
+class NamedContext(ssl.SSLContext):
+    """Checks that a certificate is made out for a given host, whatever address leads there: that may be a tunnel's."""
+
+    host = ""
+
+    def wrap_bio(self, *given: Any, **named: Any) -> ssl.SSLObject:
+        """Begin a connection to the host."""
+        return super().wrap_bio(*given, **{**named, "server_hostname": self.host})
+
+
+def environment_proxy(host: str) -> str:
+    """Return the HTTP proxy that the environment (HTTPS_PROXY, NO_PROXY) names for a host; none for this machine."""
+    if host == "localhost" or host.startswith("127.") or urllib.request.proxy_bypass(host):
+        return ""
+    return urllib.request.getproxies().get("https", "")
+
+
+@contextlib.asynccontextmanager
+async def tunnel(proxy: str, host: str, port: int) -> AsyncIterator[int]:
+    """Have an HTTP proxy connect to a host; yield the port on this machine where that connection is, for one caller."""
+    where = urllib.parse.urlsplit(proxy if "://" in proxy else f"http://{proxy}")
+    if where.scheme != "http" or not where.hostname:
+        raise InputError(f"HTTPS_PROXY is {proxy!r}; wanted http://HOST:PORT")
+    reader, writer = await asyncio.wait_for(
+        asyncio.open_connection(where.hostname, where.port or 80), CONNECT_SECONDS
+    )
+    lines = [f"CONNECT {host}:{port} HTTP/1.1", f"Host: {host}:{port}"]
+    if where.username:
+        who = f"{urllib.parse.unquote(where.username)}:{urllib.parse.unquote(where.password or '')}"
+        lines.append(f"Proxy-Authorization: Basic {base64.b64encode(who.encode()).decode()}")
+    writer.write("\r\n".join([*lines, "", ""]).encode())
+    try:
+        head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), CONNECT_SECONDS)
+    except asyncio.IncompleteReadError as error:
+        raise ConnectionError(f"the proxy {where.hostname} hung up") from error
+    status = head.split(b"\r\n", 1)[0].decode(errors="replace")
+    if status.split()[1:2] != ["200"]:
+        writer.close()
+        raise ConnectionError(f"the proxy {where.hostname} says: {printable(status)}")
+    copying: list[asyncio.Task[None]] = []
+
+    async def called(near: asyncio.StreamReader, back: asyncio.StreamWriter) -> None:
+        listener.close()  # the tunnel is for one
+        copying.append(asyncio.create_task(_copy(near, writer)))
+        copying.append(asyncio.create_task(_copy(reader, back)))
+
+    listener = await asyncio.start_server(called, "127.0.0.1", 0)
+    try:
+        yield int(listener.sockets[0].getsockname()[1])
+    finally:
+        listener.close()
+        for task in copying:
+            task.cancel()
+        await asyncio.gather(*copying, return_exceptions=True)
+        writer.close()
+
+
+async def _copy(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+    """Hand on what comes until there is no more."""
+    with contextlib.suppress(OSError):
+        while data := await source.read(2**16):
+            sink.write(data)
+            await sink.drain()
+    sink.close()
 
 
 FOREIGN = "the server's certificate is foreign"
@@ -354,15 +491,17 @@ NOBODY_LISTENS = "nobody listens there"
 
 def _is_usual(error: Exception) -> bool:
     """Say whether an error is one that connections have, and not a fault of the program."""
-    from nats import errors  # optional
+    import aiohttp  # optional
+    from nats import errors
 
-    return isinstance(error, errors.Error | OSError | TimeoutError)
+    return isinstance(error, errors.Error | OSError | TimeoutError | aiohttp.ClientError)
 
 
 def in_words(error: Exception) -> str:
     """Say in plain words why there is no connection."""
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return f"{FOREIGN}: {error.verify_message}"
+    told = getattr(error, "certificate_error", error)  # over WebSocket it is wrapped
+    if isinstance(told, ssl.SSLCertVerificationError):
+        return f"{FOREIGN}: {told.verify_message}"
     if "authorization" in str(error).lower():
         return NOT_ADMITTED
     if isinstance(error, ConnectionRefusedError):

@@ -69,13 +69,12 @@ class ServerSettings:
     certificate: Path | None
     """The server's certificate; without one there is no TLS."""
     key: Path | None
+    websocket: int = 0
+    """The port for those who come over WebSocket; 0: none."""
 
-    def text(self) -> str:
-        """Write the configuration file, in the form that JSON shares with NATS."""
-        settings: dict[str, object] = {
-            "server_name": "fedgeom",
-            "host": self.host,
-            "port": self.port,
+    def limits(self) -> dict[str, object]:
+        """Return who may connect, and what anybody may cost: what each server of a cluster is told."""
+        return {
             "max_payload": PAYLOAD,
             "max_pending": PENDING_BYTES,
             "max_connections": len(self.sites) + SPARE_CONNECTIONS,
@@ -86,13 +85,26 @@ class ServerSettings:
             "write_deadline": "10s",
             "authorization": {"timeout": AUTHENTICATION_SECONDS, "users": self._users()},
         }
+
+    def text(self) -> str:
+        """Write the configuration file, in the form that JSON shares with NATS."""
+        settings: dict[str, object] = {
+            "server_name": "fedgeom",
+            "host": self.host,
+            "port": self.port,
+            "logtime": False,  # whoever keeps the log dates its lines
+            **self.limits(),
+        }
+        tls = None
         if self.certificate is not None:
-            settings["tls"] = {
-                "cert_file": str(self.certificate),
-                "key_file": str(self.key),
-                "min_version": "1.3",
-                "handshake_first": True,
-                "timeout": AUTHENTICATION_SECONDS,
+            tls = {"cert_file": str(self.certificate), "key_file": str(self.key), "min_version": "1.3"}
+            settings["tls"] = {**tls, "handshake_first": True, "timeout": AUTHENTICATION_SECONDS}
+        if self.websocket:
+            settings["websocket"] = {
+                "host": self.host,
+                "port": self.websocket,
+                "handshake_timeout": f"{AUTHENTICATION_SECONDS}s",
+                **({"no_tls": True} if tls is None else {"tls": tls}),
             }
         return json.dumps(settings, indent=1) + "\n"
 

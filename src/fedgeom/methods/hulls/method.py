@@ -20,6 +20,7 @@ from fedgeom.federation.plan import Ask, Plan, Shape, Sum
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.results import RunWarning
 from fedgeom.federation.site import Site
+from fedgeom.federation.steps import Step
 from fedgeom.memo import memoize
 from fedgeom.methods.hulls import embedding as joint_map
 from fedgeom.methods.hulls.core import (
@@ -51,6 +52,7 @@ from fedgeom.methods.hulls.rehearsal import (
 from fedgeom.methods.hulls.settings import HullSettings
 from fedgeom.methods.hulls.site import HullSite
 from fedgeom.methods.label_names import check_number, look_at_names, mixed_words, unequal_numbers
+from fedgeom.preparation.landmark_map import LandmarkMap, columns_to_map
 from fedgeom.protocols import fixed_point
 from fedgeom.protocols.cohort import Cohort, join
 from fedgeom.protocols.names import AgreeOnNames, agree_on_names
@@ -94,6 +96,14 @@ class Hulls(HullSettings, Method):
         return replace(base, **changes)
 
     @property
+    def own_steps(self) -> tuple[Step, ...]:
+        """The joint Poincaré map, where the hulls are drawn on it."""
+        if self.embedding != "map":
+            return ()
+        columns = columns_to_map(self.prepare or (), "auto")  # type: ignore[arg-type]
+        return (LandmarkMap(n_columns=columns, curvature=self.curvature),)
+
+    @property
     def shares_names(self) -> bool:
         """Whether one label name means one thing everywhere."""
         return self.shared
@@ -112,7 +122,7 @@ class Hulls(HullSettings, Method):
     def check(self, sites: Sequence[SiteData], policy: Policy, seed: int = 0) -> list[Finding]:
         """Refuse sites whose tables do not fit together, before anything is sent."""
         check_columns({site.name: site.shape[1] for site in sites})
-        if not self.maps:
+        if self.embedding == "none":
             self._check_grid(max(float(np.linalg.norm(site.X, axis=1).max()) for site in sites))
         check_number(self, sites)
         return []

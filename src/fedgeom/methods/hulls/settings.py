@@ -51,8 +51,9 @@ class HullSettings(Settings):
     """K_max: no site has more non-empty bins. None: agreed by a secure maximum (Section 5.5)."""
     h: Annotated[int, Between(1, 32)] | None = None
     """How many hulls may meet in one bin (Section 5.4). None: as many as fit, up to 6."""
-    embedding: Literal["none", "discriminant"] = "none"
-    """"none": rows are points of the disc. "discriminant": a joint map to the disc is made first."""
+    embedding: Literal["none", "discriminant", "map"] = "none"
+    """"none": rows are points of the disc. "discriminant": a joint map to the disc is made first, in which classes lie
+    far apart. "map": rows are put on a joint Poincaré map, which no label decides (`PoincareMap`)."""
     scale: Literal["auto", "site", "joint"] = "auto"
     """How the map standardises columns: by each "site" itself, or "joint"ly, which sites that lack classes need.
     "auto": jointly with shared names, by each site with own ones."""
@@ -108,8 +109,8 @@ class HullSettings(Settings):
 
     @property
     def maps(self) -> bool:
-        """Whether a joint map to the disc is made first."""
-        return self.embedding != "none"
+        """Whether a joint map to the disc is made first, from the classes' scatter."""
+        return self.embedding == "discriminant"
 
     @property
     def settled(self) -> bool:

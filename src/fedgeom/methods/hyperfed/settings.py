@@ -47,6 +47,7 @@ class HyperFedSettings(TrainingRule):
     sends_changes: ClassVar[bool] = True
     keeps_momentum: ClassVar[bool] = True
     compares_updates: ClassVar[bool] = True
+    own_head: ClassVar[bool] = True
 
     network: NetworkOrName | None = "mlp"
     """The body; where it names no embedding it gets one of 20 features, which may be negative."""

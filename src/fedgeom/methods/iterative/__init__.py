@@ -11,6 +11,7 @@ from fedgeom.methods.aggregation import TrimmedMean as TrimmedMean
 from fedgeom.methods.iterative.algorithm import Algorithm as Algorithm
 from fedgeom.methods.iterative.algorithms.averaging import alone as alone
 from fedgeom.methods.iterative.algorithms.averaging import pooled as pooled
+from fedgeom.methods.iterative.effort import Augmentation as Augmentation
 from fedgeom.methods.iterative.effort import Crops as Crops
 from fedgeom.methods.iterative.effort import Effort as Effort
 from fedgeom.methods.iterative.effort import Mixup as Mixup
@@ -41,6 +42,7 @@ from fedgeom.methods.iterative.losses import Triplet as Triplet
 from fedgeom.methods.iterative.model import TrainedModel as TrainedModel
 from fedgeom.methods.iterative.networks.base import MLP as MLP
 from fedgeom.methods.iterative.networks.base import Network as Network
+from fedgeom.methods.iterative.networks.base import own_network as own_network
 from fedgeom.methods.iterative.networks.convolutional import ConvNet as ConvNet
 from fedgeom.methods.iterative.networks.convolutional import LeNet as LeNet
 from fedgeom.methods.iterative.networks.convolutional import ResNet8 as ResNet8
@@ -48,12 +50,15 @@ from fedgeom.methods.iterative.networks.convolutional import ResNet14 as ResNet1
 from fedgeom.methods.iterative.networks.convolutional import ResNet20 as ResNet20
 from fedgeom.methods.iterative.objective import Objective as Objective
 from fedgeom.methods.iterative.optimizer import SGD as SGD
+from fedgeom.methods.iterative.optimizer import Adam as Adam
 from fedgeom.methods.iterative.optimizer import AdamW as AdamW
 from fedgeom.methods.iterative.optimizer import Constant as Constant
 from fedgeom.methods.iterative.optimizer import Cosine as Cosine
 from fedgeom.methods.iterative.optimizer import Decay as Decay
+from fedgeom.methods.iterative.optimizer import Optimizer as Optimizer
 from fedgeom.methods.iterative.optimizer import Schedule as Schedule
 from fedgeom.methods.iterative.optimizer import StepDecay as StepDecay
+from fedgeom.methods.iterative.optimizer import TorchOptimizer as TorchOptimizer
 from fedgeom.methods.iterative.optimizer import Warmup as Warmup
 from fedgeom.methods.iterative.personal import FineTuned as FineTuned
 from fedgeom.methods.iterative.personal import Interpolation as Interpolation

@@ -59,7 +59,10 @@ class Linear(Head):
 
 @dataclass(frozen=True)
 class Orthonormal(Head):
-    """Scores are cosines with fixed directions at right angles, the same at all sites (SphereFed, Dong et al. 2022)."""
+    """Scores are cosines with fixed directions at right angles, the same at all sites (SphereFed, Dong et al. 2022).
+
+    Where there are more classes than features, the directions are as far apart as can be (Tammes).
+    """
 
     name: ClassVar[str] = "orthonormal"
 
@@ -69,16 +72,20 @@ class Orthonormal(Head):
     """Whether the directions are a part of the model, so that they can be fitted (`SphereFed.calibration`)."""
 
     def build(self, features: int, classes: int) -> torch.nn.Module:
-        """Return the fixed head; there are no more right angles than features."""
-        if features < classes:
-            raise InputError(
-                f"{features} features and {classes} classes: at most {features} directions stand at right angles; give "
-                f"the network features={classes} or more"
-            )
+        """Return the fixed head."""
         from fedgeom.methods.iterative.head_modules import Directions, FixedDirections  # torch is optional
 
-        drawn = np.random.default_rng(self.seed).normal(size=(features, classes))
-        return (Directions if self.fitted else FixedDirections)(np.linalg.qr(drawn)[0].T)
+        return (Directions if self.fitted else FixedDirections)(_directions(self.seed, features, classes))
+
+
+@memoize(8)
+def _directions(seed: int, features: int, classes: int) -> Floats:
+    """Draw directions, (classes, features): at right angles, or as far apart as so many can be."""
+    rng = np.random.default_rng(seed)
+    if classes <= features:
+        return np.asarray(np.linalg.qr(rng.normal(size=(features, classes)))[0].T)
+    apart = arrangements.tammes(classes, features, rng=rng)
+    return apart @ arrangements.random_rotation(features, rng=rng)
 
 
 PERSONAL = ("head.personal.weight", "head.personal.bias")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol
 
@@ -54,6 +54,8 @@ class Batch:
     """(rows,), f4: what each row's loss is multiplied by; None: by 1."""
     given: Mapping[str, torch.Tensor] = field(default_factory=dict)
     """Arrays that the algorithm hands to its loss."""
+    measure: Callable[[Batch], torch.Tensor] | None = None
+    """The loss that the settings name, on rows that the augmentation may mix."""
 
     @cached_property
     def features(self) -> torch.Tensor:
@@ -64,6 +66,16 @@ class Batch:
     def scores(self) -> torch.Tensor:
         """The scores of the rows, (rows, classes), f4, of the model in training."""
         return self.network.scores(self.features)
+
+    def loss(self) -> torch.Tensor:
+        """Return the loss of this batch that the settings name: one number, to be differentiated."""
+        if self.measure is None:
+            raise InputError("this batch has no loss of its own")
+        return self.measure(self)
+
+    def fresh(self) -> Batch:
+        """Return the same rows, to be looked at anew after the module has changed."""
+        return replace(self)
 
     def mean(self, values: torch.Tensor) -> torch.Tensor:
         """Return the mean over the rows of each row's weight times its value, (rows,): little weight, short steps."""

@@ -10,7 +10,9 @@ strength λ around the global model; MOON, FedLC and FedRoD have losses of their
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -52,6 +54,12 @@ class Objective:
     """(rows,): what each row's loss is multiplied by; None: by 1."""
     carried: Carried | None = None
     """Where the optimizer finds what it kept of the last round, and leaves what it keeps for the next."""
+    step: Callable[[Any, Any, dict[str, Any]], Any] | None = None
+    """An algorithm's own gradient of a batch (`TrainingRule.local_step`); None: that of the loss."""
+    round: int = 0
+    """Which round it is, from 0."""
+    loop: Callable[[Any, Any, dict[str, Any]], None] | None = None
+    """An algorithm's own training (`TrainingRule.local_train`); None: the optimizer's steps."""
 
     @property
     def plain(self) -> bool:
@@ -65,6 +73,11 @@ class Objective:
 
     def only_terms(self, learner: str) -> None:
         """Refuse what a learner cannot follow that has its own loss, and the gradient of that."""
+        if self.step is not None or self.loop is not None:
+            raise InputError(
+                "the algorithm has a local_step or local_train of its own, which train torch modules; "
+                f'learner={learner!r} is none: give network="mlp", another network, or a fedgeom.extend.TorchLearner'
+            )
         if self.chosen_loss.name != CrossEntropy.name:
             raise InputError(
                 f"loss={self.chosen_loss.name!r} given with learner={learner!r}, which minimises a loss of its own; "

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
+import json
 import math
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol, Self
 
 from fedgeom.errors import InputError
 from fedgeom.federation.settings import Between, Choice
@@ -13,6 +16,9 @@ from fedgeom.federation.settings import Between, Choice
 if TYPE_CHECKING:
     import torch
 
+    NamedValues = tuple[str, ...] | Mapping[str, Any]
+else:  # a table is read into lines, which travel
+    NamedValues = tuple[str, ...]
 
 BETA = Annotated[float, Between(0, 1, open_high=True)]
 DECAY = Annotated[float, Between(0, 10)]
@@ -54,6 +60,14 @@ class GradientSteps:
                 change = change.add(now, alpha=self.rule.momentum) if self.rule.nesterov else now
             parameter.data.add_(change, alpha=-self.rate)
 
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the gradients, as torch's optimizers do: loops of one's own ask for it."""
+        for parameter in self.parameters:
+            if set_to_none:
+                parameter.grad = None
+            elif parameter.grad is not None:
+                parameter.grad.zero_()
+
 
 @dataclass(frozen=True)
 class Optimizer(Choice):
@@ -74,6 +88,28 @@ class Optimizer(Choice):
     def counted(self, steps: int) -> float:
         """Return how often a constant gradient, times the rate, is in the change that so many steps make."""
         return float(steps)
+
+    @classmethod
+    def read(cls, value: Any, setting: str) -> Self:
+        """Return an optimizer from an object, a name, a table, or a class of ``torch.optim``."""
+        if isinstance(value, type) and value.__module__.startswith("torch.optim"):
+            value = value.__name__.lower()
+        if isinstance(value, str | Mapping):
+            table = {"name": value} if isinstance(value, str) else dict(value)
+            name = table.pop("name", None)
+            if isinstance(name, str) and name not in cls.registry and name in _offered():
+                known = _offered()[name]
+                if known.lower() in cls.registry and not table:
+                    return super().read(known.lower(), setting)
+                made: Any = TorchOptimizer(known, table)
+                return made  # type: ignore[no-any-return]
+        if hasattr(value, "param_groups"):
+            raise InputError(
+                f"{setting}: an optimizer of torch at work ({type(value).__name__}) was given; it is made anew at each "
+                f'site. Wanted its name, "{type(value).__name__.lower()}", a table with its settings, or an object '
+                "whose base class is fedgeom.extend.Optimizer"
+            )
+        return super().read(value, setting)
 
     @abstractmethod
     def build(self, parameters: list[torch.nn.Parameter], rate: float) -> OptimizerSteps:
@@ -141,6 +177,90 @@ class AdamW(Optimizer):
 
         betas = (self.beta1, self.beta2)
         return torch.optim.AdamW(parameters, rate, betas=betas, weight_decay=self.weight_decay)
+
+
+@dataclass(frozen=True)
+class Adam(AdamW):
+    """Adam (Kingma and Ba 2015), with weight decay as a penalty in the gradient."""
+
+    name: ClassVar[str] = "adam"
+
+    weight_decay: DECAY = 0.0
+    """The strength of a penalty ½·‖w‖² on the parameters."""
+
+    def build(self, parameters: list[torch.nn.Parameter], rate: float) -> torch.optim.Optimizer:
+        """Return torch's Adam."""
+        import torch  # optional
+
+        return torch.optim.Adam(parameters, rate, betas=(self.beta1, self.beta2), weight_decay=self.weight_decay)
+
+
+@dataclass(frozen=True)
+class TorchOptimizer(Optimizer):
+    """Any optimizer of ``torch.optim``, by its class's name and its settings."""
+
+    name: ClassVar[str] = "torch"
+
+    of: str = "RMSprop"
+    """The name of the class."""
+    settings: NamedValues = ()
+    """Its settings but the rate, {"alpha": 0.9}; they travel as "alpha=0.9"."""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.settings, Mapping):
+            lines = tuple(f"{name}={json.dumps(value)}" for name, value in self.settings.items())
+            object.__setattr__(self, "settings", lines)
+        super().__post_init__()
+        import torch  # optional
+
+        kind = getattr(torch.optim, self.of, None)
+        if not (isinstance(kind, type) and issubclass(kind, torch.optim.Optimizer)):
+            raise InputError(
+                f"of={self.of!r} given; wanted the name of a class of torch.optim: {', '.join(_offered())}"
+            )
+        known = inspect.signature(kind).parameters
+        odd = next((name for name in self.own if name not in known or name in ("params", "lr")), None)
+        if odd is not None:
+            hint = (
+                "its rate is learning_rate, of the algorithm"
+                if odd == "lr"
+                else f"it has {', '.join(list(known)[2:])}"
+            )
+            raise InputError(f"torch.optim.{self.of} has no setting {odd!r} here; {hint}")
+
+    @property
+    def own(self) -> dict[str, Any]:
+        """The settings by name."""
+        pairs = [line.partition("=") for line in self.settings]
+        return {name: _read(text) for name, _, text in pairs}
+
+    def build(self, parameters: list[torch.nn.Parameter], rate: float) -> torch.optim.Optimizer:
+        """Return torch's optimizer."""
+        import torch  # optional
+
+        found: torch.optim.Optimizer = getattr(torch.optim, self.of)(parameters, lr=rate, **self.own)
+        return found
+
+
+def _read(text: str) -> Any:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return text
+    return tuple(found) if isinstance(found, list) else found  # such as Adam's betas
+
+
+def _offered() -> dict[str, str]:
+    """Return the optimizers of torch by name, and by the name in small letters which; none without torch."""
+    try:
+        from torch import optim  # optional
+    except ImportError:
+        return {}
+    kinds = {name: kind for name, kind in vars(optim).items() if isinstance(kind, type)}
+    known = [
+        name for name, kind in kinds.items() if issubclass(kind, optim.Optimizer) and kind is not optim.Optimizer
+    ]
+    return {name: name for name in known} | {name.lower(): name for name in known}
 
 
 @dataclass(frozen=True)

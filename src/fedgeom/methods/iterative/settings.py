@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
 from fedgeom.errors import ContractError, InputError
 from fedgeom.federation.privacy import PrivacyOrTable, privacy_of
-from fedgeom.federation.settings import POSITIVE, Between, ClassNames, Settings
+from fedgeom.federation.settings import POSITIVE, Between, ClassNames, Settings, shown
 from fedgeom.memo import memoize
 from fedgeom.methods.aggregation import Aggregation, check_aggregation, drawn
 from fedgeom.methods.iterative.effort import Augmentation, Effort
@@ -20,7 +20,7 @@ from fedgeom.methods.iterative.learners import Learner, learner_named, register
 from fedgeom.methods.iterative.learners.building import built_learner
 from fedgeom.methods.iterative.learners.logistic import Logistic
 from fedgeom.methods.iterative.learners.torch_module import NAME as NETWORK
-from fedgeom.methods.iterative.losses import CrossEntropy, Loss
+from fedgeom.methods.iterative.losses import Batch, CrossEntropy, Loss
 from fedgeom.methods.iterative.networks.base import Network
 from fedgeom.methods.iterative.objective import Carried
 from fedgeom.methods.iterative.optimizer import SGD, Optimizer, Schedule
@@ -213,6 +213,18 @@ class TableSettings:
         return self.needs_rows and self.scale != "joint"
 
 
+def _check_kind(learner: Any) -> None:
+    """Refuse as learner what is neither a name nor a `Learner`, and say what is wanted instead."""
+    if isinstance(learner, str | Learner):
+        return
+    given = f"a torch module ({type(learner).__name__})" if hasattr(learner, "training") else shown(learner)
+    raise InputError(
+        f"learner={given} given; wanted a text, the name of a learner, or an object whose base class is "
+        "fedgeom.extend.Learner. A torch module is built anew at each site, by a function: "
+        "fedgeom.extend.TorchLearner('my-net', build), where build(columns, classes) returns the module"
+    )
+
+
 @memoize(64)  # the same for all sites of a process
 def draw_sites(everyone: tuple[str, ...], count: int, seed: int, round: int) -> tuple[str, ...]:
     """Return so many of the sites, in alphabetical order."""
@@ -266,6 +278,8 @@ class TrainingRule(NetworkSettings, SumSettings, TableSettings, Settings):
     """Whether sites may be drawn into groups whose means are compared (`GroupMedian`)."""
     keeps_momentum: ClassVar[bool] = False
     """Whether a site trains one model in a round, whose momentum may go on in the next."""
+    own_head: ClassVar[bool] = False
+    """Whether the rule has a head of its own, under which any body may come, but no whole module."""
     needs_steps: ClassVar[bool] = False
     """Whether the rule counts gradient steps, so that ``solver="exact"`` makes no sense."""
     may_rest: ClassVar[bool] = False
@@ -275,7 +289,7 @@ class TrainingRule(NetworkSettings, SumSettings, TableSettings, Settings):
     """"logistic", the name of a registered learner, or a learner (which is then registered)."""
     C: Annotated[float, POSITIVE] = 1.0
     """For "logistic": the inverse penalty, as in scikit-learn."""
-    n_rounds: Annotated[int, Between(1, MOST_ROUNDS)] = 15
+    n_rounds: Annotated[int, Between(1, MOST_SUMS)] = 15
     """How often sites train and are averaged."""
     epochs: Annotated[int, Between(1, 10**6)] = 5
     """Passes over the site's rows in a round."""
@@ -301,12 +315,13 @@ class TrainingRule(NetworkSettings, SumSettings, TableSettings, Settings):
     """What a site makes of the last model for itself: "none", "finetuned", FineTuned(5), or Interpolation(0.5)."""
     validation_fraction: Annotated[float, Between(0, 0.9)] = 0.0
     """The share of its rows that a site sets aside to watch the loss of the joint model."""
-    patience: Annotated[int, Between(1, MOST_ROUNDS)] | None = None
+    patience: Annotated[int, Between(1, MOST_SUMS)] | None = None
     """Stop when the loss on rows set aside has not fallen for this many rounds, and return the model with the least
     loss; where ``n_rounds`` end first, the last model."""
 
     def __post_init__(self) -> None:
         known: Any = self.learner
+        _check_kind(known)
         if isinstance(known, Learner):
             if isinstance(known, Logistic):
                 object.__setattr__(self, "C", known.C)
@@ -329,6 +344,12 @@ class TrainingRule(NetworkSettings, SumSettings, TableSettings, Settings):
             raise InputError(
                 f"{self.n_rounds} rounds of {groups} groups given; wanted at most {MOST_SUMS} secure sums in all"
             )
+        hook = next((one for one in ("local_step", "local_train") if self.has_own(one)), "")
+        if hook and self.learner == Logistic.name:
+            raise InputError(
+                f"{type(self).__name__} has a {hook} of its own, which trains torch modules, and learner='logistic', "
+                'which is none: give network="mlp", another network, or learner=fedgeom.extend.TorchLearner(…)'
+            )
         if self.patience is not None and not self.validation_fraction:
             raise InputError("patience needs rows to watch; give validation_fraction=0.1 or so")
 
@@ -336,7 +357,17 @@ class TrainingRule(NetworkSettings, SumSettings, TableSettings, Settings):
         """Refuse a learner that is not known; whether a network's torch is there is seen when it is built."""
         if self.network is not None:
             if self.learner not in (Logistic.name, NETWORK):
-                raise InputError(f"learner={self.learner!r} and a network were given; leave one of them away")
+                usual = next(one.default for one in fields(self) if one.name == "network")
+                if self.network != (usual if usual is None else Network.read(usual, "network")):
+                    raise InputError(f"learner={self.learner!r} and a network were given; leave one of them away")
+                if self.own_head:
+                    raise InputError(
+                        f"learner={self.learner!r} given; {type(self).__name__} trains the body of a network under a "
+                        "head of its own. Wanted the body alone: network=fedgeom.extend.own_network(name, build, width)"
+                    )
+                object.__setattr__(self, "network", None)  # the usual one gives way to a module of one's own
+                learner_named(str(self.learner))
+                return
             object.__setattr__(self, "learner", NETWORK)
             return
         if self.learner == NETWORK:
@@ -358,6 +389,44 @@ class TrainingRule(NetworkSettings, SumSettings, TableSettings, Settings):
         if task.loss_of_rows.looks_back:
             own["previous"] = trained
         return Tree(model=self.shared(trained))
+
+    def local_step(self, model: Any, batch: Batch, state: dict[str, Any]) -> Any:
+        """Compute the gradient of one batch: return the loss, or leave gradients in the module's parameters.
+
+        Terms of the algorithm, clipping and the optimizer's step come after it. Overridden, it trains torch modules.
+
+        Parameters
+        ----------
+        model: a `torch.nn.Module`
+            The module in training, at the site.
+        batch: a `Batch`
+            The rows and labels of this step; ``batch.loss()`` is the loss that the settings name, on rows as the
+            augmentation changed them, and ``batch.fresh()`` the same rows for another look after the module changed.
+        state: a dictionary
+            It lives for one round at one site: ``round``, ``step`` and ``learning_rate`` are in it, and whatever is
+            put there.
+        """
+        return batch.loss()
+
+    def local_train(self, model: Any, data: Any, state: dict[str, Any]) -> None:
+        """Train a module in place, however you like: override it to replace the whole loop of a round.
+
+        Parameters
+        ----------
+        model: a `torch.nn.Module`
+            It begins as what the site was given. What its parameters and buffers are in the end is the site's model.
+        data: a `torch.utils.data.TensorDataset`
+            The site's rows, scaled and in their ``shape``, with the index of each row's class.
+        state: a dictionary
+            ``round``, ``learning_rate`` (after the schedule), ``epochs``, ``steps``, ``batch_size``, ``min_batch_size``
+            (the fewest rows of a step that the site's policy allows), ``loss`` (a function of scores and labels by the
+            settings), ``optimizer`` (a function of parameters) and ``generator``, seeded by run, round and site.
+        """
+        raise NotImplementedError
+
+    def has_own(self, hook: str) -> bool:
+        """Say whether the algorithm overrides `local_step` or `local_train`."""
+        return getattr(type(self), hook) is not getattr(TrainingRule, hook)
 
     def combine(self, state: State, mean: State, round: Round) -> State:
         """Turn the mean of what the sites sent into the coordinator's next state."""

@@ -44,6 +44,8 @@ from fedgeom.protocols.site import Contribution, SecureMemory, SummingSite
 
 log = logging.getLogger(__name__)
 
+HOOKS = {"step": "local_step", "loop": "local_train"}
+"""What an algorithm may do of its own in torch, by the field of `Task`."""
 LAST = 2**31 - 1
 """Stands for the round after the last one, where a site makes its personal model."""
 
@@ -147,7 +149,8 @@ class TrainingSite(SummingSite[TrainingMemory]):
         # What a site makes for itself in the end stays there: the policy has nothing to say on it.
         free = round == LAST or privacy_of(rule) is not None  # nothing of it leaves, or with noise
         effort = rule.effort(rate, 1 if free else self.policy.min_batch_size)
-        return Task(learner, X, y, effort, rng, len(classes), Tree(first), rule.loss_of_rows, round)
+        own = {name: getattr(rule, hook) for name, hook in HOOKS.items() if rule.has_own(hook)}
+        return Task(learner, X, y, effort, rng, len(classes), Tree(first), rule.loss_of_rows, round, **own)
 
     def rows_aside(self) -> npt.NDArray[np.bool_]:
         """Mark the rows that the site sets aside to watch the joint model, (rows,)."""
@@ -190,7 +193,7 @@ class TrainingSite(SummingSite[TrainingMemory]):
             why = "some are huge or no numbers"
         if why:
             raise ProtocolError(f"what was given does not fit the model of {shape.size} shared numbers: {why}")
-        return state
+        return state.copy()  # a local step may write into it
 
     @answers(TrainOpen)
     def train_open(self, ask: TrainOpen) -> Update:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -37,6 +38,10 @@ class Task:
     """Which round it is, from 0; after the last one, `fedgeom.methods.iterative.site.LAST`."""
     row_weights: Floats | None = None
     """(rows,): what each row's loss is multiplied by; None: by 1."""
+    step: Callable[[Any, Any, dict[str, Any]], Any] | None = None
+    """The algorithm's own `local_step`, where it has one."""
+    loop: Callable[[Any, Any, dict[str, Any]], None] | None = None
+    """The algorithm's own `local_train`, where it has one."""
 
     def __post_init__(self) -> None:
         self.learner.bind(self.X.shape[1], self.classes)
@@ -59,7 +64,8 @@ class Task:
     def fit(self, w: Tree, objective: Objective = LOSS, **changes: Any) -> Tree:
         """Train from ``w`` on; keyword arguments change the objective (``frozen=…``) or the effort (``epochs=1``)."""
         other = {name: value for name, value in changes.items() if name in OBJECTIVE}
-        usual: dict[str, Any] = {"loss": objective.loss or self.loss_of_rows}
+        usual: dict[str, Any] = {"loss": objective.loss or self.loss_of_rows, "step": self.step, "loop": self.loop}
+        usual["round"] = self.round
         if objective.row_weights is None:
             usual["row_weights"] = self.row_weights
         objective = replace(objective, **usual | other)

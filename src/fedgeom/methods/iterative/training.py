@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from fedgeom.arrays import Floats
-from fedgeom.errors import ProtocolError, TooFewSitesError
+from fedgeom.errors import InputError, ProtocolError, TooFewSitesError
 from fedgeom.federation.coordinator import Coordinator
 from fedgeom.federation.results import RunWarning
 from fedgeom.methods.aggregation import LARGEST
@@ -181,7 +181,7 @@ class TrainingLoop:
         rng = np.random.default_rng([sites.seed % 2**63, 0])
         self.first = Tree(learner.start(columns, len(self.agreed.classes), rng))
         self.statistics = learner.statistics
-        shared = rule.shared(self.first)
+        shared = self.warm(rule.shared(self.first))
         self.sent = Tree(rule.sent_like(shared))
         state, history = self._rounds(Tree(rule.start(shared)))
         self.finish(state)
@@ -193,6 +193,25 @@ class TrainingLoop:
         if history:
             sites.metrics["loss on rows set aside"] = history
         return self.model(state)
+
+    def warm(self, shared: Tree) -> Tree:
+        """Return what is shared of the model that training begins with: of the given one, where one was given."""
+        found = self.sites.start
+        if found is None:
+            return shared
+        own = getattr(found, "parameters", None)
+        names = tuple(getattr(found, "names", ()))
+        if own is None or not shared.fits(Tree(own).select(set(shared) & set(own))):
+            raise InputError(
+                f"start={found!r} given; wanted a model of the same learner or network, with {shared.size:,} shared "
+                "numbers, such as run.model of an earlier run"
+            )
+        if names != self.agreed.classes:
+            raise InputError(
+                f"start has the classes {', '.join(names)}; the sites agreed on {', '.join(self.agreed.classes)}: say "
+                "classes=(…) in both runs"
+            )
+        return shared.like(Tree(own).select(shared).flat())
 
     def _rounds(self, state: State) -> tuple[State, list[float]]:
         """Train in rounds; return the last state, or the best where patience ran out, and the losses on the way."""

@@ -68,22 +68,23 @@ def invite(
     rounds: int,
     terms: Mapping[str, Any],
     min_sites: int,
+    prepares: bool = False,
     draw: bool = False,
     smallest_sum: Callable[[int], int] | None = None,
     sum_sites: Callable[[Sequence[str], int], Sequence[Collection[str]] | None] | None = None,
 ) -> Joined:
     """Bring the sites together for ``rounds`` secure sums; those that fail to answer stay outside.
 
-    ``draw``: the order of the sites is drawn also where there are few, since groups follow from it. ``smallest_sum``
-    says over how few of so many sites a sum may go, ``sum_sites`` which of the cohort may be in which sum, by the seed;
-    None: they go over all.
+    ``prepares``: rows are prepared, and sites agree on columns later. ``draw``: the order of the sites is drawn also
+    where there are few, since groups follow from it. ``smallest_sum`` says over how few of so many sites a sum may go,
+    ``sum_sites`` which of the cohort may be in which sum, by the seed; None: they go over all.
     """
     hello = Hello(rounds=rounds, seed=sites.seed, terms=dict(terms), participants=sites.participants)
     shown = sites.ask(hello, expect=PublicKeys)
     if sites.roster is not None:
         _leave_out_strangers(shown, sites, hello)
     shown.need(min_sites, "the invitation")
-    if not terms.get("prepare"):  # otherwise the sites agree on columns later
+    if not prepares:
         check_columns({name: keys.columns for name, keys in shown.items()})
         check_same_names({name: keys.columns_hash for name, keys in shown.items()})
     if not sites.masked:

@@ -105,6 +105,12 @@ def cohort_of(seed: bytes, packed: memoryview) -> Mapping[str, PublicKeys]:
     return read_cohort(bytes(packed))
 
 
+@memoize(2, key=lambda seed, cohort: seed)
+def floors_of(seed: bytes, cohort: Mapping[str, PublicKeys]) -> tuple[int, int]:
+    """Return how many sites and rows a class must have in a cohort, which has this hash."""
+    return class_floors(cohort)
+
+
 @memoize(16, key=lambda seed, names, cohort: (seed, names))
 def strictest_policy(seed: bytes, names: frozenset[str], cohort: Mapping[str, PublicKeys]) -> tuple[str, int]:
     """Return which of some sites asks for the most sites in a sum, and for how many; the cohort has this hash."""
@@ -486,7 +492,7 @@ class JoinPart(Part[JoinMemory]):
 
     def _columns(self) -> tuple[int, bytes]:
         """Return how many columns the site has, and a hash of their names."""
-        if self.memory.terms.get("prepare"):  # what columns the sites have, they tell each other later
+        if self.settings.preparing:  # what columns the sites have, they tell each other later
             return 0, b""
         data = self.site.data
         return data.shape[1], hash_columns(self.site.run, data.columns)
@@ -731,7 +737,7 @@ class JoinPart(Part[JoinMemory]):
     @property
     def class_floors(self) -> tuple[int, int]:
         """How many sites and rows in all a class must have to be summed; (1, 1): any class is."""
-        return (1, 1) if privacy_of(self.settings) else class_floors(self.memory.cohort)
+        return (1, 1) if privacy_of(self.settings) else floors_of(self.memory.cohort_seed, self.memory.cohort)
 
     @property
     def block(self) -> int:

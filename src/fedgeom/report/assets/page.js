@@ -35,5 +35,79 @@ for (const box of document.querySelectorAll(".explorer")) {
     said.textContent = title ? title.textContent : empty;
   });
 }
+// A disc is moved by isometries z -> (a z + b) / (conj(b) z + conj(a)), and all that is drawn in it goes along.
+const times = ([a, b], [c, d]) => [a * c - b * d, a * d + b * c], conj = ([a, b]) => [a, -b], plus = ([a, b], [c, d]) => [a + c, b + d];
+const over = (z, [c, d]) => { const n = c * c + d * d; return [(z[0] * c + z[1] * d) / n, (z[1] * c - z[0] * d) / n]; };
+for (const svg of document.querySelectorAll(".explorer svg[data-moves]")) {
+  const box = svg.closest(".explorer"), said = box.querySelector(".said"), HALF = 500, whole = svg.getAttribute("viewBox");
+  const read = (x, y) => [x / HALF - 1, 1 - y / HALF], write = ([x, y]) => `${(HALF * (1 + x)).toFixed(1)} ${(HALF * (1 - y)).toFixed(1)}`;
+  const inside = (z) => { const r = Math.hypot(...z); return r < 0.99999 ? z : [z[0] / r * 0.99999, z[1] / r * 0.99999]; };
+  const items = [...svg.querySelectorAll("path[data-class]")].map((path) => {
+    const spots = path.dataset.spots ? path.dataset.spots.split(" ").map((one) => one.split(",").map(Number)) : null, d = path.getAttribute("d");
+    const round = path.dataset.rows ? d.slice(d.indexOf("a")) : "", radius = round ? Number(/^a([\d.]+)/.exec(round)[1]) : 0;
+    const steps = spots ? [] : [...d.matchAll(/([ML])(-?[\d.]+) (-?[\d.]+)|[zh][\d.]*/g)].map((m) => m[1] ? [m[1], inside(read(m[2], m[3]))] : [m[0]]);
+    return { path, d, spots, steps, round, radius };
+  });
+  const numbers = [...svg.querySelectorAll(".number")].map((one) => { const c = one.querySelector("circle"); return { one, x: +c.getAttribute("cx"), y: +c.getAttribute("cy") }; });
+  let T = [[1, 0], [0, 0]], asked = false;
+  const at = (z) => over(plus(times(T[0], z), T[1]), plus(times(conj(T[1]), z), conj(T[0])));
+  const then = (M) => { T = [plus(times(M[0], T[0]), times(M[1], conj(T[1]))), plus(times(M[0], T[1]), times(M[1], conj(T[0])))]; };
+  const to = (c) => { const k = 1 / Math.sqrt(1 - c[0] * c[0] - c[1] * c[1]); return [[k, 0], [k * c[0], k * c[1]]]; };
+  const paint = () => {
+    asked = false;
+    svg.classList.toggle("moved", Math.hypot(...T[1]) > 1e-9);
+    for (const { path, spots, steps, round, radius } of items) {
+      if (round) { const [x, y] = write(at(spots[0])).split(" ").map(Number); path.setAttribute("d", `M${x - radius} ${y}${round}`); }
+      else path.setAttribute("d", spots ? spots.map((z) => `M${write(at(z))}h0`).join("") : steps.map(([word, z]) => z ? word + write(at(z)) : word).join(""));
+    }
+    for (const { one, x, y } of numbers) { const [u, v] = write(at(inside(read(x, y)))).split(" ").map(Number); one.setAttribute("transform", `translate(${u - x} ${v - y})`); }
+  };
+  const draw = () => { if (!asked) { asked = true; requestAnimationFrame(paint); } };
+  const place = (event) => { const p = new DOMPoint(event.clientX, event.clientY).matrixTransform(svg.getScreenCTM().inverse()); return read(p.x, p.y); };
+  const near = (z) => Math.hypot(...z) < 0.98;
+  let held = null;
+  svg.addEventListener("pointerdown", (event) => { const z = place(event); if (near(z)) { held = z; svg.setPointerCapture(event.pointerId); } });
+  svg.addEventListener("pointermove", (event) => {
+    if (held === null) return;
+    const z = place(event);
+    if (!near(z)) return;
+    then(to([-held[0], -held[1]])); then(to(z)); held = z; draw();
+  });
+  for (const name of ["pointerup", "pointercancel"]) svg.addEventListener(name, () => { held = null; });
+  svg.addEventListener("dblclick", (event) => { const z = place(event); if (near(z)) { then(to([-z[0], -z[1]])); draw(); } });
+  const zoom = (factor, z = [0, 0]) => {
+    const [x, y, w, h] = svg.getAttribute("viewBox").split(" ").map(Number), [u, v] = write(z).split(" ").map(Number), size = Math.min(Math.max(w * factor, 40), 1008) / w;
+    svg.setAttribute("viewBox", `${u + (x - u) * size} ${v + (y - v) * size} ${w * size} ${h * size}`);
+  };
+  svg.addEventListener("wheel", (event) => { if (event.ctrlKey) { event.preventDefault(); zoom(event.deltaY > 0 ? 1.15 : 1 / 1.15, place(event)); } }, { passive: false });
+  const picture = () => {
+    const copy = svg.cloneNode(true), marks = svg.querySelectorAll("*");
+    copy.querySelectorAll("*").forEach((one, index) => {
+      const style = getComputedStyle(marks[index]);
+      for (const name of ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity", "stroke-linecap", "opacity", "display", "font-size", "text-anchor", "dominant-baseline"]) one.style.setProperty(name, style.getPropertyValue(name));
+    });
+    copy.setAttribute("width", 1400); copy.setAttribute("height", 1400);
+    return "data:image/svg+xml;charset=utf-8," + encodeURIComponent(new XMLSerializer().serializeToString(copy));
+  };
+  const save = (address, name) => { const link = document.createElement("a"); link.href = address; link.download = name; link.click(); };
+  const tasks = {
+    in: () => zoom(1 / 1.5), out: () => zoom(1.5), back: () => { T = [[1, 0], [0, 0]]; svg.setAttribute("viewBox", whole); draw(); },
+    svg: () => save(picture(), "map.svg"),
+    png: () => { const image = new Image(); image.onload = () => { const sheet = document.createElement("canvas"); sheet.width = sheet.height = 1400; sheet.getContext("2d").drawImage(image, 0, 0); save(sheet.toDataURL("image/png"), "map.png"); }; image.src = picture(); },
+  };
+  for (const button of box.querySelectorAll("[data-view]")) button.addEventListener("click", tasks[button.dataset.view]);
+  const colour = box.querySelector("[data-colour]"), sites = [...new Set(items.map(({ path }) => path.dataset.site).filter(Boolean))];
+  const far = (z) => 2 * Math.atanh(Math.min(Math.hypot(...z), 0.9999999)), marked = items.filter(({ round }) => round);
+  const most = Math.max(1, ...marked.map(({ path }) => Math.log(path.dataset.rows))), farthest = Math.max(...marked.map(({ spots }) => far(spots[0])));
+  const words = { class: "", site: "Rows by site; landmarks are of all sites. ", rows: "Landmarks: the darker, the more rows. ", distance: "Landmarks: the darker, the farther from the centre of the first view. " };
+  if (colour) colour.addEventListener("change", () => {
+    said.textContent = words[colour.value] || "Point at a shape to read what it is.";
+    for (const { path, spots, round } of items) {
+      const share = round ? (colour.value === "rows" ? Math.log(path.dataset.rows) / most : far(spots[0]) / farthest) : 0;
+      const tint = colour.value === "class" ? null : colour.value === "site" ? (round ? "#8a93a0" : `hsl(${sites.indexOf(path.dataset.site) * 137 % 360} 65% 45%)`) : round ? `hsl(215 70% ${88 - 66 * share}%)` : "#b8bec7";
+      if (!path.classList.contains("region")) tint === null ? path.style.removeProperty("--c") : path.style.setProperty("--c", tint);
+    }
+  });
+}
 // On paper what is shown on demand is shown, but for what is drawn above it.
 addEventListener("beforeprint", () => { for (const one of document.querySelectorAll("details:not(.twin)")) one.open = true; });

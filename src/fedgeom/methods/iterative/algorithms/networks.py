@@ -45,6 +45,7 @@ class FedRoD(Algorithm):
     """
 
     name: ClassVar[str] = "fedrod"
+    own_head: ClassVar[bool] = True
     predicts_jointly: ClassVar[bool] = True
 
     network: NetworkOrName | None = "mlp"
@@ -100,9 +101,10 @@ class SphereFed(Algorithm):
     """
 
     name: ClassVar[str] = "spherefed"
+    own_head: ClassVar[bool] = True
 
     network: NetworkOrName | None = "mlp"
-    """A network with at least as many features as there are classes."""
+    """The network."""
     head: HeadOrName = Orthonormal.name
     """The fixed head."""
     loss: LossOrName = SquaredError.name
@@ -178,6 +180,7 @@ class FedProto(Algorithm):
     """
 
     name: ClassVar[str] = "fedproto"
+    own_head: ClassVar[bool] = True
     sums_rows_up: ClassVar[bool] = True
 
     weights: Literal["rows", "sites"] = "sites"

@@ -26,7 +26,7 @@ class FlatModule:
         self.module = module.float().to(device)
         self.device = device
         kept = set(module.state_dict())
-        named = dict(module.named_parameters())
+        named = {name: tensor for name, tensor in module.named_parameters() if tensor.requires_grad}
         self.spans: dict[str, slice] = {}
         at = 0
         for name, tensor in named.items():
@@ -80,6 +80,23 @@ class FlatModule:
             tensor.requires_grad_(name not in held)
             tensor.grad = None if name in held else self.gradient[self.spans[name]].view(tensor.shape)
         self.gradient.zero_()
+
+    def absorb(self, *, gradients: bool = False) -> None:
+        """Take up what others gave the module's parameters in tensors of their own, values or gradients."""
+        for name, tensor in self._tensors.items():
+            whole = self.gradient if gradients else self.vector.data
+            piece = whole[self.spans[name]].view(tensor.shape)
+            found = tensor.grad if gradients else tensor.data
+            if found is not None and found.data_ptr() == piece.data_ptr():
+                continue
+            if found is None:
+                piece.zero_()
+            else:
+                piece.copy_(found)
+            if not gradients:
+                tensor.data = piece
+            elif tensor.requires_grad:
+                tensor.grad = piece
 
     def on_ball(self, rate: float) -> list[tuple[slice, torch.Tensor]]:
         """Return where parameters that live in the ball lie in the vector, and where Riemannian SGD takes them.

@@ -6,15 +6,16 @@ import json
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from functools import cached_property
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from fedgeom.arrays import Floats, Ints
 from fedgeom.errors import InputError
-from fedgeom.federation.policy import DEVICE_VARIABLE
+from fedgeom.federation.policy import AUTOCAST_VARIABLE, DEVICE_VARIABLE
 from fedgeom.memo import memoize
 from fedgeom.methods.iterative.effort import USUAL, Effort
 from fedgeom.methods.iterative.heads import Head
@@ -47,7 +48,43 @@ def site_device() -> torch.device:
     return torch.device(name)
 
 
+AUTOCASTS = ("bfloat16", "float16")
+
+
+def site_autocast() -> Any:
+    """Return what lets torch compute in the precision that this process wants; refuse one that there is not."""
+    import torch  # optional
+
+    name = os.environ.get(AUTOCAST_VARIABLE, "")
+    if name and name not in AUTOCASTS:
+        raise InputError(f"{AUTOCAST_VARIABLE}={name} given; wanted one of {', '.join(AUTOCASTS)}, or nothing")
+    if not name:
+        return nullcontext()
+    return torch.autocast(site_device().type, getattr(torch, name))
+
+
+def check_computing() -> None:
+    """Refuse a device or a precision that is not there."""
+    site_device()
+    site_autocast()
+
+
 Build = Callable[[int, int], "torch.nn.Module"]
+
+
+class _Scores:
+    """Stands for a network where there are scores already."""
+
+    head: Any = None
+
+    def features(self, inputs: torch.Tensor) -> torch.Tensor:
+        """Return the scores."""
+        return inputs
+
+    def scores(self, features: torch.Tensor) -> torch.Tensor:
+        """Return the scores."""
+        return features
+
 
 NUMBERS_AT_ONCE = 2**18
 MOST_ROWS_AT_ONCE = 4096
@@ -60,7 +97,9 @@ class TorchLearner(Learner):
     Making one registers it under its name in this process. The module is built once and used for all sites in the
     process, so every use first writes over all that is in it. Floating-point buffers that the module saves, such as
     running means, travel and are averaged with the parameters; counters begin anew in every round. A module with
-    methods ``features`` and ``scores`` is a body and a head for losses that look at features.
+    methods ``features`` and ``scores`` is a body and a head for losses that look at features. Parameters that are built
+    with ``requires_grad=False``, such as those of a pretrained body, are neither trained nor sent nor in model files:
+    every process builds them anew, with torch's seed 0 if they are drawn.
     """
 
     dtype: ClassVar[type[np.floating[Any]]] = np.float32
@@ -114,7 +153,15 @@ class TorchLearner(Learner):
         from fedgeom.methods.iterative.learners.flat_module import FlatModule  # needs torch
 
         with self._seeded(seed):  # the process's own randomness stays as it was
-            return FlatModule(self._build(*self._sizes), site_device())
+            module = self._build(*self._sizes)
+        fixed = [name for name, tensor in module.named_parameters() if not tensor.requires_grad]
+        if fixed and seed:  # they never travel, so they are the same in every process, whatever the run's seed
+            with self._seeded(0):
+                base = dict(self._build(*self._sizes).named_parameters())
+            for name, tensor in module.named_parameters():
+                if name in fixed:
+                    tensor.data.copy_(base[name].data)
+        return FlatModule(module, site_device())
 
     @property
     def _loaded(self) -> FlatModule:
@@ -199,6 +246,12 @@ class TorchLearner(Learner):
             linear = flat.flat(objective.linear)
             centre = flat.flat(objective.centre)
             held = [(flat.spans[name], flat.vector.data[flat.spans[name]].clone()) for name in objective.frozen]
+            if objective.loop is not None:
+                self._own_loop(objective, X, y, effort, seed)
+                for span, wanted in held:
+                    flat.vector.data[span] = wanted
+                return flat.read()
+            state: dict[str, Any] = {"round": objective.round, "learning_rate": effort.learning_rate}
             steps = effort.optimizer.build([flat.vector], effort.learning_rate)
             carried = objective.carried
             if carried is not None:
@@ -210,10 +263,20 @@ class TorchLearner(Learner):
                 if carried.momentum is not None:
                     steps.momentum[0] = torch.from_numpy(np.array(carried.momentum, np.float32)).to(flat.device)
             batch_of = self._batches(parameters, X, y, objective, effort, seed)
-            for at in effort.batches(len(X), rng, y):
+            for number, at in enumerate(effort.batches(len(X), rng, y)):
                 flat.gradient.zero_()
-                found = effort.augmentation.loss(loss, batch_of(self._two_at_least(at, len(X))))
-                found.backward()  # type: ignore[no-untyped-call]
+                rows = batch_of(self._two_at_least(at, len(X)))
+                with site_autocast():
+                    if objective.step is None:
+                        found = effort.augmentation.loss(loss, rows)
+                    else:
+                        state["step"] = number
+                        rows = replace(rows, measure=partial(effort.augmentation.loss, loss))
+                        found = objective.step(flat.module, rows, state)
+                if found is not None:
+                    found.backward()  # type: ignore[no-untyped-call]
+                if objective.step is not None:
+                    flat.absorb(gradients=True)
                 with torch.no_grad():
                     if linear is not None:
                         flat.gradient.add_(linear)
@@ -230,6 +293,35 @@ class TorchLearner(Learner):
             if isinstance(steps, GradientSteps) and carried is not None:
                 carried.momentum = steps.momentum[0].cpu().numpy().copy()
         return flat.read()
+
+    def _own_loop(self, objective: Objective, X: Floats, y: Ints, effort: Effort, seed: int) -> None:
+        """Let an algorithm train the module that is loaded in its own way."""
+        from fedgeom.methods.iterative.learners.flat_module import Frozen  # needs torch
+
+        flat = self._loaded
+        labels = self._torch.from_numpy(y).to(flat.device)
+        chosen = objective.chosen_loss
+        generator = self._torch.Generator().manual_seed(seed ^ 0x5EED)
+        counts = self._torch.bincount(labels, minlength=self._sizes[1]).float()
+
+        def measured(scores: torch.Tensor, of: torch.Tensor) -> torch.Tensor:
+            batch = Batch(scores, of, _Scores(), counts, generator, Frozen(lambda: flat))
+            return chosen(batch)
+
+        state = {
+            "round": objective.round,
+            "learning_rate": effort.learning_rate,
+            "epochs": effort.epochs,
+            "steps": effort.steps,
+            "batch_size": effort.batch_size,
+            "min_batch_size": effort.least,
+            "loss": measured,
+            "optimizer": lambda parameters: effort.optimizer.build(list(parameters), effort.learning_rate),
+            "generator": generator,
+        }
+        assert objective.loop is not None
+        objective.loop(flat.module, self._torch.utils.data.TensorDataset(self._rows(X), labels), state)
+        flat.absorb()
 
     def _batches(
         self, start: Parameters, X: Floats, y: Ints, objective: Objective, effort: Effort, seed: int

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from fedgeom.errors import InputError
 from fedgeom.federation.settings import Between, Choice
@@ -58,6 +59,50 @@ def image_shape(shape: tuple[int, ...], name: str, least: int) -> tuple[int, int
             "say shape=(channels, height, width)"
         )
     return shape[0], shape[1], shape[2]
+
+
+def own_network(name: str, build: Callable[[tuple[int, ...]], torch.nn.Module], width: int) -> Network:
+    """Make a body of one's own known by a name, for every algorithm that takes a network, whatever its head.
+
+    Parameters
+    ----------
+    name: text
+        By this name a site finds it; elsewhere it comes by an entry point of the group ``fedgeom.networks``.
+    build: a function
+        From what a row is, (columns,) or (channels, height, width), to a `torch.nn.Module`: (rows, *shape) to
+        (rows, width). torch's generator is seeded by the run while it is called.
+    width: a whole number
+        How many features it makes.
+
+    Returns
+    -------
+    Network
+        For ``network=``: ``HyperFed(network=own_network("mine", build, 32))``.
+    """
+    if not callable(build) or hasattr(build, "state_dict"):
+        raise InputError(
+            f"build: a {type(build).__name__} was given; wanted a function that builds the module anew at each site, "
+            "build(shape), with shape (columns,) or (channels, height, width)"
+        )
+    columns = width
+
+    def own_width(self: Network) -> int:
+        return columns
+
+    def layers(self: Network, shape: tuple[int, ...]) -> list[torch.nn.Module]:
+        return [build(shape)]
+
+    body = {
+        "name": name,
+        "own_width": property(own_width),
+        "layers": layers,
+        "__doc__": "A body of one's own.",
+        "__module__": getattr(build, "__module__", __name__),
+        "__qualname__": getattr(build, "__qualname__", name),
+    }
+    kind: Any = dataclass(frozen=True)(type(name, (Network,), body))
+    made: Network = kind()
+    return made
 
 
 @dataclass(frozen=True)
