@@ -331,9 +331,7 @@ def nested(at: int, X: Floats, y: Any) -> tuple[Floats, Any]:
     return found, y
 
 
-@finding(
-    "N3: what few rows have of two columns, by the sum of the columns' product; of one, by that of its squares"
-)
+@finding("N3: what few rows have of two columns, by the sum of products; of one, by that of squares")
 @pytest.mark.parametrize("odd", [one_dose, two_sparse, one_seven])
 def test_n3_small_cells(odd: Change) -> None:
     assert_none(groups_of(fedgeom.Ridge(), tables(odd)))
