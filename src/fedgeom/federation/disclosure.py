@@ -20,8 +20,7 @@ Pairs
     that has the most; of many, a lower bound: of rows that are on no common line at least one differs, so disjoint
     blocks of them are counted. In a class likewise; there, two looks that are equal in
     all rows of all sites, or never so, are no harm: one tells nothing that the other does not.
-Small cells
-    Rows that have neither of two frequent values, of two looks or of one: `fedgeom.federation.small_cells`.
+
 Totals
     Rows in which a look is no sum of the looks before it, with any weights, and a constant. A site deals rows into
     blocks of a few more rows than looks. Where a look follows from those before it in no block, each block has a row in
@@ -47,19 +46,10 @@ import numpy as np
 import numpy.typing as npt
 
 from fedgeom.arrays import Bools, Floats, Ints
+from fedgeom.crypto.keys import fingerprint
 from fedgeom.data.tables import is_sparse
-from fedgeom.federation.small_cells import (
-    WORD_BITS,
-    CellCounts,
-    CellLayout,
-    CellTotals,
-    SmallCells,
-    WordLayout,
-    find_small,
-    hash_value,
-)
 
-KEPT, FEW, FEW_IN_CLASS, ALIKE, COMPLEMENT, NO_GAPS, ALIKE_IN_CLASS, TOTAL, THIRD, CELL = range(10)
+KEPT, FEW, FEW_IN_CLASS, ALIKE, COMPLEMENT, NO_GAPS, ALIKE_IN_CLASS, TOTAL = range(8)
 """Why a look is left out: see `REASONS`. A column without gaps, which needs no column of them, needs no reason."""
 REASONS = {
     FEW: "too few rows or sites have another value there than the usual one",
@@ -67,8 +57,6 @@ REASONS = {
     ALIKE: "too few rows or sites tell it from another column",
     ALIKE_IN_CLASS: "in a class, too few rows or sites tell it from another column",
     TOTAL: "but in too few rows or at too few sites, it follows from the columns before it",
-    THIRD: "too few rows or sites have another value there than the two usual ones",
-    CELL: "too few rows or sites have another value than a usual one there and in another column as well",
     COMPLEMENT: "a rarer word of the same column was left out, which all others together would show",
 }
 MOST_LOOKS = 512
@@ -92,8 +80,12 @@ BLOCK_ROWS = (3, 12)
 SPARE_BLOCKS = 2
 TRIPLES_AT_ONCE = 16
 PAIRS_AT_ONCE = 4096
+WORD_BITS = 53
+"""So many bits of a word come through: contributions to a sum are real numbers, in which these are exact."""
 CONTINUOUS = 20
 """A column is continuous where no value has more than one row in so many."""
+HASH_BITS = 24
+"""Of a constant's hash: its squares over 2¹⁶ sites fit into a word."""
 FOLLOWS = 1e-7
 """A look follows from others where what is left is a smaller share of the terms: weights of a block are not exact."""
 TURNED = 1e-6
@@ -133,18 +125,12 @@ class FloorLayout:
     @property
     def length(self) -> int:
         """How many numbers a site adds."""
-        return sum(self._lengths) + self.cells.length
+        packed = -(-self.class_pairs // self.per_word)
+        return sum(self._lengths) + packed
 
     @property
     def _lengths(self) -> tuple[int, ...]:
-        packed = self.packing.length if self.class_pairs else 0
-        return (
-            2 * self.looks,
-            CLASS_NUMBERS * self.classes * self.looks,
-            2 * self.pairs,
-            3 * len(self.totals),
-            packed,
-        )
+        return 2 * self.looks, CLASS_NUMBERS * self.classes * self.looks, 2 * self.pairs, 3 * len(self.totals)
 
     @property
     def totals(self) -> Ints:
@@ -155,32 +141,50 @@ class FloorLayout:
     @property
     def class_pairs(self) -> int:
         """How many pairs of looks are compared in all classes together."""
-        return self.packing.count if self.packing.count <= MOST_CLASS_PAIRS else 0
+        found = self.classes * self.pairs
+        return found if found <= MOST_CLASS_PAIRS and sum(self.widths) < WORD_BITS else 0
 
     @property
-    def packing(self) -> WordLayout:
-        """What the numbers of a pair in a class take: rows, sites, and at how many sites it is no harm."""
-        widths = ((self.sites * self.floor).bit_length(), *(self.sites.bit_length(),) * 3)
-        return WordLayout(self.classes * self.pairs if sum(widths) < WORD_BITS else 0, widths)
+    def widths(self) -> tuple[int, ...]:
+        """How many bits the numbers of a pair in a class take: rows, sites, and at how many sites it is no harm."""
+        return ((self.sites * self.floor).bit_length(), *(self.sites.bit_length(),) * 3)
 
     @property
-    def cells(self) -> CellLayout:
-        """Where the counts of small cells stand, behind all others; of very many looks there are none."""
-        looks = self.looks if self.looks <= MOST_LOOKS else 0
-        return CellLayout(looks, self.classes if self.class_pairs else 0, self.sites, self.floor)
+    def per_word(self) -> int:
+        """How many pairs of a class share a word."""
+        return max(WORD_BITS // sum(self.widths), 1)
+
+    def pack(self, numbers: Ints) -> Ints:
+        """Put the numbers of pairs in classes, (4, class pairs), into words."""
+        if not self.class_pairs:
+            return np.zeros(0, np.int64)
+        one = np.zeros(-(-self.class_pairs // self.per_word) * self.per_word, np.int64)
+        for width, values in zip(self.widths, numbers, strict=True):
+            one <<= width
+            one[: self.class_pairs] |= values
+        whole = sum(self.widths) * np.arange(self.per_word)
+        return np.asarray((one.reshape(-1, self.per_word) << whole).sum(axis=1))
+
+    def unpack(self, words: Ints) -> Ints:
+        """Return the numbers of pairs in classes, (4, class pairs), added up over all sites."""
+        size = sum(self.widths)
+        every = (words[:, None] >> (size * np.arange(self.per_word))).ravel()[: self.class_pairs]
+        found = []
+        for width in reversed(self.widths):
+            found.append(every & (2**width - 1))
+            every = every >> width
+        return np.array(found[::-1]).reshape(4, self.class_pairs)
 
     def split(self, vector: Ints) -> FloorCounts:
         """Return what the numbers are."""
-        whole, by_class, pairs, totals, packed, cells = np.split(vector, np.cumsum(self._lengths))
-        in_classes = self.packing.unpack(packed) if self.class_pairs else np.zeros((4, 0), np.int64)
+        whole, by_class, pairs, totals, packed = np.split(vector, np.cumsum(self._lengths))
         shape = (4, self.classes, self.pairs) if self.class_pairs else (4, 0, self.pairs)
         return FloorCounts(
             whole.reshape(2, self.looks),
             by_class.reshape(self.classes, CLASS_NUMBERS, self.looks),
             pairs.reshape(2, self.pairs),
             totals.reshape(3, -1),
-            in_classes.reshape(shape).swapaxes(0, 1),
-            self.cells.split(cells),
+            self.unpack(packed).reshape(shape).swapaxes(0, 1),
         )
 
 
@@ -197,8 +201,6 @@ class FloorCounts(NamedTuple):
     """(3, some looks): rows and sites in which a look is no sum of those before, and sites where it may be one."""
     class_pairs: Ints
     """(classes, 4, pairs): the same in a class; where no rows do, sites at which looks are equal, or never are."""
-    cells: CellTotals
-    """Rows and sites that have neither of two frequent values."""
 
 
 def count_looks(
@@ -219,7 +221,6 @@ def count_looks(
     pairs = _PairCounts(layout, floor)
     totals = _TotalCounts(layout, floor)
     class_pairs = [_ClassPairCounts(layout, floor) for _ in range(layout.classes if layout.class_pairs else 0)]
-    cells = CellCounts(layout.cells, floor)
     spread: Bools | None = None
     start = 0
     for piece in _pieces(blocks):
@@ -234,10 +235,7 @@ def count_looks(
             groups[1 + at].add(looks, here == classes[at])
         for one, name in zip(class_pairs, classes, strict=False):
             one.add(looks[np.flatnonzero(here == name)])
-        if not cells.settled:
-            dense = looks.toarray() if is_sparse(looks) else looks
-            cells.add(dense, [here == name for name in classes[: layout.cells.classes]])
-        rest = [cells.settled] + [one.settled for one in groups] + [one.settled for one in class_pairs]
+        rest = [one.settled for one in groups] + [one.settled for one in class_pairs]
         if pairs.settled and totals.settled and all(rest):
             break
     rows = groups[0].rows()
@@ -248,9 +246,7 @@ def count_looks(
     found += [pairs.counts, pairs.counts > 0, *totals.finish()]
     in_classes = np.array([one.in_class(spread) for one in class_pairs], np.int64)
     in_classes = in_classes.reshape(len(class_pairs), 4, layout.pairs)
-    if layout.class_pairs:
-        found.append(layout.packing.pack(in_classes.swapaxes(0, 1).reshape(4, -1)))
-    found.append(cells.finish(key))
+    found += [layout.pack(in_classes.swapaxes(0, 1).reshape(4, -1))]
     return np.concatenate(found).astype(np.int64)
 
 
@@ -356,13 +352,20 @@ class _LookCounts:
         constant = (rows == 0) & there
         hashes = np.zeros(len(rows), np.int64)
         for at in np.flatnonzero(constant).tolist():
-            hashes[at] = hash_value(next(iter(self.values[at]), 0.0), key)
+            hashes[at] = _hash(next(iter(self.values[at]), 0.0), key)
         return [rows, (rows > 0).astype(np.int64), constant.astype(np.int64), hashes, hashes**2]
 
 
 def _differing(counted: Counter[float]) -> int:
     """Return how many rows have another value than the most frequent one."""
     return counted.total() - max(counted.values(), default=0)
+
+
+def _hash(value: float, key: bytes) -> int:
+    """Return a short hash of a number that only holders of the key can make."""
+    return int.from_bytes(
+        fingerprint(b"constant", key, np.float64(value + 0.0).tobytes())[: HASH_BITS // 8], "big"
+    )
 
 
 class _PairCounts:
@@ -726,7 +729,7 @@ def _judge(
     It is over all sites that are summed together.
     """
     least_sites, least_rows = floors
-    whole, by_class, pairs, totals, class_pairs, cells = layout.split(total)
+    whole, by_class, pairs, totals, class_pairs = layout.split(total)
 
     def enough(rows: Ints, sites: Ints) -> Bools:
         found: Bools = (rows >= least_rows) & (sites >= least_sites)
@@ -759,48 +762,11 @@ def _judge(
             for at in np.flatnonzero(places).tolist():
                 if why[one[at]] == KEPT == why[other[at]]:
                     _leave_out(why, other[at], reason, layout)
-    if layout.cells.looks:
-        small = find_small(cells, layout.cells, floors)
-        for look in np.flatnonzero(small.third & (why == KEPT)).tolist():
-            _leave_out(why, look, THIRD, layout)
-        _leave_out_cells(why, small, layout, one_hot, least_rows)
     rows, sites, may_be = totals
     for look in layout.totals[(may_be > 0) & ~enough(rows, sites)].tolist():
         if why[look] == KEPT:
             _leave_out(why, look, TOTAL, layout)
     return Judgement(why, layout.columns)
-
-
-def _leave_out_cells(
-    why: npt.NDArray[np.uint8],
-    small: SmallCells,
-    layout: FloorLayout,
-    one_hot: Sequence[tuple[int, int]],
-    least_rows: int,
-) -> None:
-    """Leave out looks until no two have a small cell, in place: first the one with the most, of equals the last.
-
-    Where a word goes, another goes that has rows enough with each look of which the first has few: the others together
-    would show the cell. Where there is none, the whole column goes.
-    """
-    together = np.zeros((layout.looks, layout.looks), np.int64)
-    together[np.triu_indices(layout.looks, 1)] = small.cells[0, 0]  # in neither is it 0
-    together += together.T
-    while True:
-        kept = why == KEPT
-        left = small.pairs & kept & kept[:, None]
-        if not left.any():
-            return
-        degree = left.sum(axis=0)
-        look = int(np.flatnonzero(degree == degree.max())[-1])
-        _leave_out(why, look, CELL, layout)
-        words = next((np.arange(*some) for some in one_hot if some[0] <= look < some[1]), None)
-        if words is None:
-            continue
-        others = words[why[words] == KEPT]
-        able = [at for at in others.tolist() if (together[at, left[look]] >= least_rows).all()]
-        for at in able[-1:] or others.tolist():
-            _leave_out(why, at, COMPLEMENT, layout)
 
 
 def _leave_out(why: npt.NDArray[np.uint8], look: int, reason: int, layout: FloorLayout) -> None:

@@ -124,6 +124,7 @@ OPEN: tuple[OpenFinding, ...] = (
         ("ridge.gram", "ridge-update.gram"),
         of=lambda method: "binned" in str(method.terms().get("features")),
     ),
+    OpenFinding("N3", "products of two columns that few rows have numbers in at once, most being 0; third values"),
     OpenFinding(
         "N14", "class sums, with Ridge, of columns that few rows of the class have another number than 0 in"
     ),
