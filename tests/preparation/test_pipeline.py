@@ -82,14 +82,6 @@ def test_every_method_learns_from_raw_rows_what_it_learns_from_prepared_ones(nam
         assert (own.predict(site) == other.predict(rows.X)).all()
 
 
-@pytest.mark.parametrize("method", [fedgeom.Moments(space="euclidean"), fedgeom.FedAvg(n_rounds=2)])
-def test_a_prepared_run_is_the_same_to_the_byte_on_both_engines(method):
-    pytest.importorskip("flwr")
-    method, sites = replace(method, prepare="table"), clinical(rows=24)
-    one, other = (fedgeom.run(method, sites, engine=engine) for engine in ("embedded", "flower-loopback"))
-    assert one.model.to_bytes() == other.model.to_bytes()
-
-
 def test_it_is_a_method_with_its_steps_as_a_setting():
     made = fedgeom.Pipeline(OneHot(), Impute(), Scale(), fedgeom.Ridge())
     assert isinstance(made, fedgeom.Method)
@@ -112,12 +104,9 @@ def test_what_is_no_preparation_is_refused(wrong):
         fedgeom.Ridge(prepare=wrong)
 
 
-@pytest.mark.parametrize("engine", ["embedded", "flower-loopback"])
-def test_a_model_from_raw_tables_takes_raw_tables_on_both_engines(engine):
-    if engine != "embedded":
-        pytest.importorskip("flwr")
+def test_a_model_from_raw_tables_takes_raw_tables():
     sites = clinical()
-    run = fedgeom.run(fedgeom.Ridge(prepare="table"), sites, engine=engine, holdout=0.25)
+    run = fedgeom.run(fedgeom.Ridge(prepare="table"), sites, holdout=0.25)
     again = read_model(run.model.to_bytes())
     assert (again.predict(sites[0]) == run.model.predict(sites[0])).all()
     assert run.evaluation["own"].accuracy.value > 0.6
