@@ -9,6 +9,7 @@ import pytest
 
 import fedgeom
 from fedgeom.federation.method import Method
+from tests.methods.regression.making import part, rows
 from tests.protocols.planning import drawn, held
 
 NAMES = ("a", "b", "c", "long-name")
@@ -142,3 +143,30 @@ def test_hyperfed_too() -> None:
     pytest.importorskip("torch")
     pytest.importorskip("seal")
     held(fedgeom.HyperFed(n_rounds=1, epochs=1), NAMES, sites=drawn(NAMES)).check()
+
+
+@pytest.mark.parametrize("way", ["", "prepared"])
+@pytest.mark.parametrize("family", ["binomial", "gaussian", "poisson", "gamma"])
+def test_regressions_too(family: str, way: str) -> None:
+    """How many steps Newton takes the rows decide: the plan has a bound, which it says."""
+    sites, _ = part(*rows(family, 240), n_sites=4)
+    held(fedgeom.Regression(family=family, **WAYS[way]), (), sites=sites).check()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"holdout": 0.25}, {"site_effects": "fixed"}, {"treatment": "arm"}, {"heterogeneity": False}],
+    ids=lambda settings: next(iter(settings)),
+)
+def test_regressions_with_other_steps_too(settings: dict[str, Any]) -> None:
+    sites, _ = part(*rows("binomial", 240), n_sites=4)
+    held(fedgeom.Regression(**settings), (), sites=sites).check()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"by_class": False}, {"per_site": True}, {"quantiles": ()}],
+    ids=lambda settings: next(iter(settings), "usual"),
+)
+def test_descriptions_too(settings: dict[str, Any]) -> None:
+    held(fedgeom.Describe(**settings), NAMES).check()

@@ -16,6 +16,7 @@ from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.federation.coordinator import Coordinator, Lost
 from fedgeom.federation.messages import Message, decode, unpack
 from fedgeom.federation.method import Method
+from fedgeom.federation.plan import Plan, Shape, Sum
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.settings import Between
 from fedgeom.federation.site import Site, answers
@@ -44,10 +45,6 @@ class SumColumn(SumQuestion, frozen=True, kw_only=True):
 
 
 class ColumnSite(SummingSite[SecureMemory]):
-    @classmethod
-    def all_sums(cls, settings: Any) -> tuple[type[SumQuestion], ...]:
-        return (SumColumn,) * settings.rounds
-
     @answers(SumColumn)
     def column(self, ask: SumColumn) -> Contribution:
         return self.contribute(ask, self.data.X[:, 0].astype(np.uint64) * np.uint64(ask.times))
@@ -63,6 +60,11 @@ class ColumnSum(Method):
     epsilon: float = 0.01
     """Decides nothing: terms can differ in it."""
     min_sites: int = 2
+
+    def plan(self, shape: Shape) -> Plan:
+        """Sum the column in every round; only the kind and number of the sums matter here."""
+        for turn in range(self.rounds):
+            yield Sum(SumColumn(turn=turn), length=shape.rows)
 
 
 def make_sites(n: int, length: int = 7, seed: int = 0, bound: int = 1000) -> list[SiteData]:

@@ -19,6 +19,7 @@ from fedgeom.errors import ProtocolError, TooFewSitesError
 from fedgeom.federation.coordinator import Coordinator
 from fedgeom.federation.messages import Array, Message, Name, Question, Refusal, unpack
 from fedgeom.federation.method import Method
+from fedgeom.federation.plan import Plan, Shape, Sum
 from fedgeom.federation.runner import LEAVES
 from fedgeom.federation.settings import Between
 from fedgeom.federation.site import Memory, Part, Site, answers
@@ -63,10 +64,6 @@ class MatrixSite(SummingSite[MatrixMemory]):
     parts: ClassVar[tuple[type[Part[Any]], ...]] = (RowSums,)
     row_sums: RowSums
 
-    @classmethod
-    def all_sums(cls, settings: Any) -> tuple[type[SumQuestion], ...]:
-        return (SumMatrix,) * settings.attempts
-
     @answers(SumMatrix)
     def matrix(self, ask: SumMatrix) -> Contribution:
         height = max(end for _, end in ask.layout.values())
@@ -85,6 +82,11 @@ class MatrixSum(Method):
     site: ClassVar[type[Site[Any]]] = MatrixSite
     attempts: Annotated[int, Between(1, 9)] = 2
     min_sites: int = 2
+
+    def plan(self, shape: Shape) -> Plan:
+        """Sum the matrix as often as it is tried; only the kind and number of the sums matter here."""
+        for _ in range(self.attempts):
+            yield Sum(SumMatrix(layout={}), length=0)
 
 
 def matrices(n: int) -> list[SiteData]:

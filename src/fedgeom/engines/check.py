@@ -39,6 +39,7 @@ from fedgeom.preparation.pipeline import prepared_method
 from fedgeom.protocols.names import CountNames
 from fedgeom.protocols.plan import Costs, costs_of, shape_of
 from fedgeom.protocols.preparation import left_out
+from fedgeom.protocols.secure_sum.rules import draw_of
 
 ANNOUNCED = 32 * 2**20
 """From this size on a table or a message is worth a note."""
@@ -396,6 +397,9 @@ def _joint_findings(
         data = [learnt for learnt, _ in parts]
         together.found += _test_findings(method, [aside for _, aside in parts])
     with together.take():
+        draw = draw_of(method)
+        if draw is not None:
+            draw.check_sizes(len(data), policy.min_cohort)
         method.check_limits(data, policy)
     sizes: MessageSizes | None = None
     if not together.found and all(len(site) for site in data):

@@ -41,6 +41,7 @@ from fedgeom.federation.runner import where_raised
 from fedgeom.federation.session import Session
 from fedgeom.methods.catalogue import as_method
 from fedgeom.methods.describe.method import Describe
+from fedgeom.methods.label_names import look_back
 from fedgeom.methods.ridge.core import starts
 from fedgeom.methods.ridge.method import Ridge
 from fedgeom.methods.ridge.settings import RidgeSettings
@@ -517,11 +518,9 @@ def _finish(
     try:
         results = carrier.results(session.run, models=log is not None)
         local = {name: result.found for name, result in results.items()}
-        # A method looks back on rows as it saw them.
         method = session.method
         raw = bool(method.preparing or (method.planned_steps and model.preparation is not None))
-        seen_back = [] if raw else session.method.look_back(data, local)
-        warnings = [*conversation.warnings, *odd, *seen_back]
+        warnings = [*conversation.warnings, *odd, *look_back(method, local)]
         parts = [part_rows(site, session.method, session.seed, policy) for site in data]
         seen = [_prepared(model if raw else model.bare(), train, aside) for train, aside in parts]
         tested = evaluate_run(session.method, model.bare(), conversation.evaluation, seen, local, session.seed)

@@ -202,6 +202,9 @@ class Question(Message, kind="question"):
     answer: ClassVar[type[Message]] = Message
     answer_reveals: ClassVar[str] = ""
     per_site_fields: ClassVar[Mapping[str, Any]] = {}
+    between_sites: ClassVar[bool] = False
+    """Whether it brings a site what other sites sealed for it: where a plan has such a question, every two sites
+    exchange secrets when they join. Otherwise, of many sites, each does so with some."""
 
 
 class Refusal(Message, kind="refusal", harmless=True):

@@ -21,7 +21,6 @@ from fedgeom.federation.plain import Keep, Plain, conduct_plain
 from fedgeom.federation.plan import Plan, Shape
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.privacy import check_private, privacy_of
-from fedgeom.federation.results import RunWarning
 from fedgeom.federation.settings import ELSEWHERE, Documentation, Settings, is_called_now
 from fedgeom.federation.site import Site
 from fedgeom.federation.steps import FLOORS, Step, check_order, read_steps
@@ -171,11 +170,6 @@ class Method(Settings):
         """
         return {}
 
-    @property
-    def pairs_meet(self) -> bool:
-        """Whether every two sites write to each other: with many sites they otherwise do so with some alone."""
-        return False
-
     def sum_sites(self, names: Sequence[str], seed: int) -> Sequence[Collection[str]] | None:
         """Return for each planned sum which sites of a cohort may be in it; None, as here: any may be in any.
 
@@ -217,18 +211,14 @@ class Method(Settings):
         """
         return []
 
-    def look_back(self, sites: Sequence[SiteData], local: Mapping[str, Mapping[str, Any]]) -> list[RunWarning]:
-        """Return what looks odd in a finished run to one process that sees all sites; ``local`` is `Run.local`."""
-        return []
-
     def normalise_labels(self, site: SiteData) -> SiteData:
         """Return a site's table as the method reads it, for splitting it: what counts as no label is "" there."""
         return site
 
     @property
     def shares_names(self) -> bool:
-        """Whether one label name means one thing everywhere: it does, unless a method matches names."""
-        return True
+        """Whether one label name means one thing everywhere: it does, unless the setting ``names`` has them matched."""
+        return not self.matches_names or getattr(self, "names", "own") == "shared"
 
     def rows_shown(self, site: SiteData, question: Question) -> list[ShownRows]:
         """Return which of a site's rows its answer to a question would show to others; a preview asks this."""

@@ -288,8 +288,3 @@ class GroupedSums(Settings):
     def group_draw(self) -> GroupDraw | None:
         """How sites are drawn into groups that are summed apart; None: all are summed together."""
         return drawn(self.aggregation)
-
-    def check_groups(self, sites: int, min_cohort: int) -> None:
-        """Raise `InputError` where groups of so many sites would be smaller than policies ask for."""
-        if self.group_draw is not None:
-            self.group_draw.check_sizes(sites, min_cohort)

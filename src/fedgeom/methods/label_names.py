@@ -62,6 +62,11 @@ def look_ahead(method: Method, sites: Sequence[SiteData]) -> list[RunWarning]:
     return disjoint_words([method.normalise_labels(site) for site in sites])
 
 
+def look_back(method: Method, local: Mapping[str, Mapping[str, Any]]) -> list[RunWarning]:
+    """Warn after a run of what became of label names that the method matched; ``local`` is `Run.local`."""
+    return [] if method.shares_names else mixed_words(local)
+
+
 def mixed_words(local: Mapping[str, Mapping[str, Any]]) -> list[RunWarning]:
     """Warn of one word in two classes, and of two words of one site in one; ``local`` is `Run.local`."""
     where: dict[str, dict[int, list[str]]] = {}

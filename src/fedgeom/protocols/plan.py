@@ -372,7 +372,7 @@ class Walk:
         names = self.shape.sites
         n = len(names)
         size = bytes_size(CIPHERTEXT_BYTES)
-        if n <= COMPLETE_UP_TO or self.method.pairs_meet:
+        if n <= COMPLETE_UP_TO or self.method.site.pairs_meet(self.method):  # type: ignore[attr-defined]
             return {name: map_size(n - 1, self._names - text_size(name) + (n - 1) * size) for name in names}
         count = n * self.peers + 2 * HERALDS * (n - 1 - self.peers)  # heralds are each other's peers
         return dict.fromkeys(names, map_size(count // n, count * (size + self._names / n) / n))

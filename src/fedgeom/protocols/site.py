@@ -174,16 +174,28 @@ class SummingSite(Site[Mem]):
         They follow from the settings alone. A site answers no other sum: with a second sum of the same data over fewer
         sites, a coordinator could take the difference.
         """
-        private = privacy_of(settings) is not None
         sums: list[type[SumQuestion]] = []
-
-        def result(step: Ask | Sum) -> SumResult | None:
-            return blank_result(len(sums), ANY_SHAPE.sites) if isinstance(step, Sum) else None
-
-        for step in only_steps(cls.whole_plan(settings, ANY_SHAPE), ANY_SHAPE, private, result):
+        for step in cls._steps_of_terms(settings):
             if isinstance(step, Sum):
                 sums += [type(step.specimen())] * (step.times + step.spare)
         return tuple(sums)
+
+    @classmethod
+    def pairs_meet(cls, settings: Any) -> bool:
+        """Return whether every two sites write to each other: where the plan brings sites each other's messages."""
+        return any(
+            isinstance(step, Ask) and step.specimen().between_sites for step in cls._steps_of_terms(settings)
+        )
+
+    @classmethod
+    def _steps_of_terms(cls, settings: Any) -> Plan:
+        """Yield the steps of a run as they follow from the settings alone."""
+        private = privacy_of(settings) is not None
+
+        def result(step: Ask | Sum) -> SumResult | None:
+            return blank_result(0, ANY_SHAPE.sites) if isinstance(step, Sum) else None
+
+        return only_steps(cls.whole_plan(settings, ANY_SHAPE), ANY_SHAPE, private, result)
 
     def examine(self, settings: Any, seed: int = 0) -> None:
         """Look at the whole table, and then at the rows that would be learnt from: a gap in any row is found.

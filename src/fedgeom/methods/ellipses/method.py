@@ -19,7 +19,6 @@ from fedgeom.federation.model import Model
 from fedgeom.federation.plan import Ask, Plan, Shape, Sum
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.privacy import privacy_of
-from fedgeom.federation.results import RunWarning
 from fedgeom.federation.site import Site
 from fedgeom.methods.ellipses import core
 from fedgeom.methods.ellipses.core import EllipseLayout, Received, check_width, read_sum
@@ -39,7 +38,7 @@ from fedgeom.methods.ellipses.site import EllipseSite
 from fedgeom.methods.hulls import embedding as joint_map
 from fedgeom.methods.hulls.core import MOST_CLASSES
 from fedgeom.methods.hulls.matching import MatchEvidence, doubts
-from fedgeom.methods.label_names import check_number, look_at_names, mixed_words, unequal_numbers
+from fedgeom.methods.label_names import check_number, look_at_names, unequal_numbers
 from fedgeom.protocols import fixed_point
 from fedgeom.protocols.cohort import Cohort, join
 from fedgeom.protocols.names import AgreeOnNames, agree_on_names
@@ -73,19 +72,10 @@ class Ellipses(EllipseSettings, Method):
     sums_by_class: ClassVar[bool] = True
     matches_names: ClassVar[bool] = True
 
-    @property
-    def shares_names(self) -> bool:
-        """Whether one label name means one thing everywhere."""
-        return self.shared
-
     def sums_of_few(self) -> Mapping[str, str]:
         """With own names, each site's classes have places of their own."""
         shown = "count, mean and covariance of each class of each site, not whose"
         return {} if self.shared else {"ellipses.sum": shown}
-
-    def look_back(self, sites: Sequence[SiteData], local: Mapping[str, Mapping[str, Any]]) -> list[RunWarning]:
-        """Warn where matching put one word into two classes, or two words of a site into one."""
-        return [] if self.shared else mixed_words(local)
 
     @classmethod
     def suggested(cls, sites: Sequence[SiteData]) -> dict[str, Any]:
@@ -99,8 +89,7 @@ class Ellipses(EllipseSettings, Method):
         return []
 
     def check_limits(self, sites: Sequence[SiteData], policy: Policy) -> None:
-        """Refuse groups that would be too small, and Gaussians that are larger than a message may be."""
-        self.check_groups(len(sites), policy.min_cohort)
+        """Refuse Gaussians that are larger than a message may be."""
         words = {str(word) for site in sites for word in site.classes.tolist()}
         most = len(self.classes or words) if self.shared else max(len(site.classes) for site in sites)
         blocks = len(sites) if self.apart else 1

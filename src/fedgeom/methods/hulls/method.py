@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -18,7 +18,6 @@ from fedgeom.federation.method import Method, ShownRows
 from fedgeom.federation.model import Model
 from fedgeom.federation.plan import Ask, Plan, Shape, Sum
 from fedgeom.federation.policy import Policy
-from fedgeom.federation.results import RunWarning
 from fedgeom.federation.site import Site
 from fedgeom.federation.steps import Step
 from fedgeom.memo import memoize
@@ -51,7 +50,7 @@ from fedgeom.methods.hulls.rehearsal import (
 )
 from fedgeom.methods.hulls.settings import HullSettings
 from fedgeom.methods.hulls.site import HullSite
-from fedgeom.methods.label_names import check_number, look_at_names, mixed_words, unequal_numbers
+from fedgeom.methods.label_names import check_number, look_at_names, unequal_numbers
 from fedgeom.preparation.landmark_map import LandmarkMap, columns_to_map
 from fedgeom.protocols import fixed_point
 from fedgeom.protocols.cohort import Cohort, join
@@ -102,15 +101,6 @@ class Hulls(HullSettings, Method):
             return ()
         columns = columns_to_map(self.prepare or (), "auto")  # type: ignore[arg-type]
         return (LandmarkMap(n_columns=columns, curvature=self.curvature),)
-
-    @property
-    def shares_names(self) -> bool:
-        """Whether one label name means one thing everywhere."""
-        return self.shared
-
-    def look_back(self, sites: Sequence[SiteData], local: Mapping[str, Mapping[str, Any]]) -> list[RunWarning]:
-        """Warn where matching put one word into two classes, or two words of a site into one."""
-        return [] if self.shared else mixed_words(local)
 
     @classmethod
     def suggested(cls, sites: Sequence[SiteData]) -> dict[str, Any]:

@@ -164,11 +164,6 @@ class HyperFed(HyperFedSettings, Algorithm):
     conversation: ClassVar[type[TrainingLoop]] = HyperFedLoop
     model_type: ClassVar[type[Model]] = HyperFedModel
 
-    @property
-    def pairs_meet(self) -> bool:
-        """Whether every two sites write to each other: where updates are compared."""
-        return self.compares
-
     def plan_rounds(self, shape: Shape, state: Specimen) -> Plan:
         """Yield how sites compare their updates, where the aggregation weighs them, and then sum them."""
         if self.compares:

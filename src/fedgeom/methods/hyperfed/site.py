@@ -61,7 +61,7 @@ class PairShares(Message, kind="hyperfed.shares"):
     shares: dict[Name, Share]
 
 
-class RelayUpdateMessages(Question, kind="hyperfed.relay", answer=PairShares):
+class RelayUpdateMessages(Question, kind="hyperfed.relay", answer=PairShares, between_sites=True):
     """Bring a site its partners' letters."""
 
     round: RoundNumber

@@ -94,9 +94,7 @@ class Algorithm(TrainingRule, Method):
         return found + [everyone] * (self.holdout is not None)
 
     def check_limits(self, sites: Sequence[SiteData], policy: Policy) -> None:
-        """Refuse groups, or draws, that would be smaller than the policy's smallest cohort."""
-        if self.group_draw is not None:
-            self.group_draw.check_sizes(len(sites), policy.min_cohort)
+        """Refuse to draw fewer sites than the policy's smallest cohort."""
         self.check_drawn(len(sites), policy.min_cohort)
 
     def check_drawn(self, sites: int, min_cohort: int) -> None:

@@ -61,8 +61,7 @@ class Moments(MomentsSettings, Method):
         return unscaled(sites) if self.rule == "centroid" and self.space == "euclidean" else []
 
     def check_limits(self, sites: Sequence[SiteData], policy: Policy) -> None:
-        """Refuse groups that would be too small, and moments that are larger than a message may be."""
-        self.check_groups(len(sites), policy.min_cohort)
+        """Refuse moments that are larger than a message may be."""
         limit = min(policy.max_message_bytes, LARGEST_MESSAGE)
         check_width(self, len(self.classes or label_names(sites)), sites[0].shape[1], limit)
 

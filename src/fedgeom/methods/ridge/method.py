@@ -84,8 +84,7 @@ class Ridge(RidgeSettings, Method):
         return []
 
     def check_limits(self, sites: Sequence[SiteData], policy: Policy) -> None:
-        """Refuse groups that would be too small, and more features than the policy allows for the rows of all sites."""
-        self.check_groups(len(sites), policy.min_cohort)
+        """Refuse more features than the policy allows for the rows of all sites."""
         if privacy_of(self) is None:
             width = check_widths(self.maps, sites[0].shape[1], self.shape, self.max_features)
             why = too_few_rows(policy, sum(map(len, sites)), width, self.folds)

@@ -62,10 +62,6 @@ class Shrunk(ShrunkSettings, Method):
         self.check_shape(self._count(sites), sites[0].shape[1])
         return []
 
-    def check_limits(self, sites: Sequence[SiteData], policy: Policy) -> None:
-        """Refuse groups that would be too small."""
-        self.check_groups(len(sites), policy.min_cohort)
-
     def _count(self, sites: Sequence[SiteData]) -> int:
         return len({str(name) for site in sites for name in site.classes.tolist()} | set(self.classes or ()))
 

@@ -109,7 +109,7 @@ class BeginComparison(Question, kind="xclp.begin", answer=FirstRowMessages):
     """In which round labels spread; `XCLP` has one."""
 
 
-class RelayRowMessages(Question, kind="xclp.relay", answer=PairLetters):
+class RelayRowMessages(Question, kind="xclp.relay", answer=PairLetters, between_sites=True):
     """Bring a site its partners' letters."""
 
     hashing: Hashing

@@ -53,16 +53,6 @@ class XCLP(XclpSettings, Method):
         rows = sum(map(len, sites))
         return {"graph": "anchors", "n_anchors": min(300, rows // 10)} if rows > MANY_ROWS else {}
 
-    @property
-    def pairs_meet(self) -> bool:
-        """Whether every two sites write to each other: where rows are compared in pairs."""
-        return self.graph == "pairs"
-
-    def check_limits(self, sites: Sequence[SiteData], policy: Policy) -> None:
-        """Refuse groups that would be too small."""
-        if self.group_draw is not None:
-            self.group_draw.check_sizes(len(sites), policy.min_cohort)
-
     def plan(self, shape: Shape) -> Plan:
         """Agree on names, and spread labels once."""
         classes = yield AgreeOnNames(self.classes)

@@ -114,11 +114,6 @@ class XCLPTraining(XclpTrainingSettings, Algorithm):
                 "(a larger relabel_every), in fewer steps, or train for fewer rounds"
             )
 
-    @property
-    def pairs_meet(self) -> bool:
-        """Whether every two sites write to each other: where rows are compared in pairs."""
-        return self.xclp is not None and self.xclp.graph == "pairs"
-
     def plan_rounds(self, shape: Shape, state: Specimen) -> Plan:
         """Yield the rounds of training, and before those in which labels spread the propagation."""
         (training,) = super().plan_rounds(shape, state)

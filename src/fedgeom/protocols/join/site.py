@@ -535,9 +535,10 @@ class JoinPart(Part[JoinMemory]):
         self.site.ring.check(ask.cohort, ask.numbers, ask.draw)  # type: ignore[attr-defined]
         numbers = holder_numbers(ask.cohort, seed)
         peers = neighbours(numbers, seed, self.settings.smallest_sum(len(numbers)))[me]
+        everybody = len(numbers) <= COMPLETE_UP_TO or self.site.pairs_meet(self.settings)  # type: ignore[attr-defined]
         made = {
             name: encapsulate(ask.cohort[name].kem, owner=name)
-            for name in correspondents(me, peers, tuple(numbers), everybody=self.settings.pairs_meet)
+            for name in correspondents(me, peers, tuple(numbers), everybody=everybody)
         }
         answer = Ciphertexts(ciphertexts={name: one.ciphertext for name, one in made.items()})
         memory.cohort_bytes = memoryview(pack_cohort(ask.cohort))
