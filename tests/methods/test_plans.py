@@ -9,6 +9,7 @@ import pytest
 
 import fedgeom
 from fedgeom.federation.method import Method
+from fedgeom.federation.policy import StrictPolicy
 from tests.methods.regression.making import part, rows
 from tests.protocols.planning import drawn, held
 
@@ -170,3 +171,22 @@ def test_regressions_with_other_steps_too(settings: dict[str, Any]) -> None:
 )
 def test_descriptions_too(settings: dict[str, Any]) -> None:
     held(fedgeom.Describe(**settings), NAMES).check()
+
+
+STRICT = (
+    "moments",
+    "ridge, folds",
+    "ellipses",
+    "ellipses, mixed",
+    "hulls, shared names",
+    "poincare-map",
+    "shrunk",
+    "fedavg",
+)
+
+
+@pytest.mark.parametrize("name", STRICT)
+def test_at_strict_sites_too(name: str) -> None:
+    """Floors of columns are a sum more, whose length the classes decide that sites have agreed on, if any."""
+    sites = drawn(tuple("abcdef"), 240)
+    held(METHODS[name], (), policy=StrictPolicy(), sites=sites).check()

@@ -822,6 +822,8 @@ class FloorColumns(Steps):
     """The plan of `prepare` where the terms take rows as they are: columns that few set apart are left out, if any."""
 
     fitted: tuple[Step, ...]
+    classes: tuple[str, ...]
+    """The classes that sites have agreed on before; empty where they do not, as label names are their own."""
 
     def steps(self, shape: Shape, private: bool) -> Plan:
         """Yield one sum where a policy has floors."""
@@ -831,7 +833,7 @@ class FloorColumns(Steps):
             return
         width = shape.columns if shape.raw_columns is None else shape.raw_columns
         some = floors if floors != (1, 1) else (2, 2)
-        ground = FitContext(Columns(width=width), floors=some, sites=shape.n_sites, classes=shape.classes)
+        ground = FitContext(Columns(width=width), floors=some, sites=shape.n_sites, classes=self.classes)
         last = yield Sum(SumFloors(), self.fitted[0].length(ground, StepFit()))
         yield Ask(PrepareRows(last=last), RowsPrepared())
 

@@ -162,7 +162,7 @@ class SummingSite(Site[Mem]):
         names = names_step(settings)
         if names is not None:
             agreed = yield names
-        yield PrepareTables(steps) if settings.preparing else FloorColumns(steps)
+        yield PrepareTables(steps) if settings.preparing else FloorColumns(steps, agreed or ())
         if names is None:
             return (yield from settings.plan(shape))
         return (yield from after_names(settings.plan(shape), shape, private, agreed))
