@@ -536,11 +536,20 @@ class EvaluateModel(Steps):
 
     classes: int
     grouped: bool = False
+    matched: bool = False
+    """Whether the number of classes is known only after the sites' own names are matched."""
 
     def steps(self, shape: Shape, private: bool) -> Plan:
         """Yield the last sum of a run."""
-        length = self.classes**2 if private else counts_length(self.classes, grouped=self.grouped)
-        yield Sum(SumEvaluation(classes=self.classes), length)
+        if not self.matched:
+            yield Sum(SumEvaluation(classes=self.classes), self._length(self.classes, private))
+            return
+        most = sum(map(len, shape.own_names)) or shape.n_sites * self.classes
+        length = max(self._length(2, private), self._length(most, private))  # two classes are tested by score, too
+        yield Sum(SumEvaluation(classes=most), length, bound="how many joint classes there are after matching")
+
+    def _length(self, classes: int, private: bool) -> int:
+        return classes**2 if private else counts_length(classes, grouped=self.grouped)
 
 
 def still_there(cohort: EvaluationCohort) -> None:
