@@ -120,6 +120,24 @@ def test_groups_of_different_sizes_and_names_that_are_not_equally_long(name: str
     assert any(one.bound for one in found.told.exchanges) == (by == "sites")
 
 
+@pytest.mark.parametrize("count", [2, 3])
+@pytest.mark.parametrize("name", ["ellipses", "ellipses, mixed", "hulls"])
+def test_where_sites_have_names_of_their_own(name: str, count: int) -> None:
+    method = METHODS[name]
+    more = {"n_classes": count} if name == "ellipses, mixed" else {}
+    tested = type(method)(**{key: getattr(method, key) for key in method.terms()} | {"holdout": 0.25} | more)
+    sites = [
+        fedgeom.SiteData(
+            one.name, one.X[own], np.char.add(f"{one.name}: ", one.y[own].astype(str)), columns=one.columns
+        )
+        for one in drawn(NAMES)
+        for own in [np.isin(one.y, np.unique(one.y)[:count])]
+    ]
+    found = held(tested, NAMES, sites=sites)
+    found.check()
+    assert any(one.answer == "sum.masked" and one.bound for one in found.told.exchanges) == ("mixed" in name)
+
+
 def test_where_a_share_of_the_sites_trains_bounds_hold() -> None:
     found = held(fedgeom.FedAvg(participation=0.5, min_sites=3, **FEW), UNEVEN)
     found.check()

@@ -75,12 +75,12 @@ def test_classes_of_the_terms_count(count: int) -> None:
 
 def test_unknown_tables_give_bounds_that_are_said() -> None:
     raw = costs_of(fedgeom.Ridge(prepare="table"), shape_like(4, **SHAPE))
-    assert any("columns and categories" in line for line in raw.left_out)
+    assert any("columns and categories" in line for line in raw.bounds)
     hulls = costs_of(fedgeom.Hulls(), shape_like(4, **SHAPE | {"columns": 2}))
-    assert any("corners" in line for line in hulls.left_out)
+    assert any("corners" in line for line in hulls.bounds)
     known = shape_of(fedgeom.Hulls(embedding="discriminant"), drawn(("a", "b", "c")))
     few = costs_of(fedgeom.Hulls(embedding="discriminant"), known)
-    assert few.left_out == []
+    assert few.bounds == []
 
 
 def test_what_leaves_lists_every_message_of_the_plan() -> None:

@@ -101,15 +101,15 @@ def cost(
     tell(screen, Cell(str(federation), "strong"), f": {method.name} over {len(tables)} sites")
     screen.print()
     screen.print(to_terminal(question_table(found[len(tables)]), total_table(found)))
-    for line in dict.fromkeys(line for one in found.values() for line in one.left_out):
-        tell(screen, Cell("not counted", "doubt"), f": {line}")
+    for line in dict.fromkeys(line for one in found.values() for line in one.bounds):
+        tell(screen, Cell("upper bound", "doubt"), f": {line}")
 
 
 def figures(costs: Costs) -> dict[str, Any]:
     """Return the figures of a run as plain values."""
     names = (
         "questions up down total_up total_down largest site_seconds coordinator_seconds site_memory "
-        "coordinator_memory left_out"
+        "coordinator_memory bounds"
     )
     return {name: getattr(costs, name) for name in names.split()}
 

@@ -126,8 +126,8 @@ class Costs:
     sites: int = 0
     table: int = 0
     """Bytes of the largest site's table."""
-    left_out: list[str] = field(default_factory=list)
-    """What is not counted."""
+    bounds: list[str] = field(default_factory=list)
+    """Which questions are counted by an upper bound, and what decides how many or how large they are."""
     joining_seconds: float = 0.0
     """Of one site: keys and agreements."""
     unmasking_seconds: float = 0.0
@@ -302,8 +302,8 @@ class Walk:
             )
         )
         line = f"{question.kind}: {bound}"
-        if bound and not question.kind.startswith("sum.") and line not in self.costs.left_out:
-            self.costs.left_out.append(line)
+        if bound and not question.kind.startswith("sum.") and line not in self.costs.bounds:
+            self.costs.bounds.append(line)
 
     def _framed(self, message: Message, more: Bytes, asked: tuple[str, ...]) -> list[float]:
         """Return the bytes of a message in its frame, of each site that is asked, or of all on average."""

@@ -149,7 +149,8 @@ class SummingSite(Site[Mem]):
         if settings.asks_for_doubts:
             yield JudgeModel()
         if settings.holdout is not None:
-            yield EvaluateModel(shape.n_classes if classes is None else classes, grouped=by_group(settings))
+            matched = classes is None and names_step(settings) is None
+            yield EvaluateModel(shape.n_classes if classes is None else classes, by_group(settings), matched)
 
     @classmethod
     def _prepared_plan(cls, settings: Any, shape: Shape) -> Plan:

@@ -122,6 +122,8 @@ class Ellipses(EllipseSettings, Method):
             yield Sum(SumCovers(), layout.blocks * most * most, bound=matched)
             tree = TakeTree(tree=tuple((group,) for group in range(most)))
             yield Ask(tree, EllipseModelTaken(), bound=matched)
+            return None
+        return classes
 
     def _specimen(self, layout: EllipseLayout, words: Sequence[str]) -> TakeEllipseModel:
         """Return the largest that sites may be told."""
