@@ -9,7 +9,7 @@ import pytest
 from sklearn import metrics as wanted
 
 from fedgeom.evaluation import metrics
-from fedgeom.protocols.evaluation import BINS, Tally, score_bins, tally
+from fedgeom.protocols.evaluation import BINS, Tally, score_bins, summed, tally
 from tests.evaluation.counting import counts
 
 
@@ -50,10 +50,7 @@ def test_auc_from_bins_is_within_its_bound(seed, scale):
     rng = np.random.default_rng(seed)
     true = rng.integers(0, 2, 400)
     odds = scale * (rng.normal(size=400) + true)
-    p = 1 / (1 + np.exp(-odds))
-    histogram = np.zeros((2, BINS), np.int64)
-    for at in (0, 1):
-        np.add.at(histogram[at], score_bins(np.column_stack([1 / (1 + np.exp(odds)), p])[true == at])[0], 1)
+    histogram = score_bins(odds, true == 1)
     exact, error = wanted.roc_auc_score(true, odds), metrics.auc_error(histogram)
     assert abs(float(metrics.auc(histogram)) - exact) <= error + 1e-12
     assert error < 0.02 or scale == 0.05
@@ -139,3 +136,83 @@ def test_the_interval_of_groups_holds_the_true_share_in_most_cases():
         naive += one.low <= 0.8 <= one.high
     assert 0.92 <= held / 300 <= 0.99
     assert naive / 300 < 0.85
+
+
+def scored(rng: np.random.Generator, sites: int, rows: int, least: int) -> tuple[np.ndarray, np.ndarray, Tally]:
+    """Return log-odds, classes and the summed counts of sites, whose probabilities are right."""
+    odds = rng.normal(0, 1.6, (sites, rows))
+    true = (rng.random((sites, rows)) < 1 / (1 + np.exp(-odds))).astype(int)
+    parts = []
+    for one, own in zip(odds, true, strict=True):
+        chances = np.column_stack([1 / (1 + np.exp(one)), 1 / (1 + np.exp(-one))])
+        said = (one > 0).astype(int)
+        parts.append(tally(said.astype(str), own.astype(str), said, own, 2, chances, least=least))
+    return odds, true, summed(parts, 2)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_auc_with_floors_is_the_mean_of_the_sites(seed):
+    """Means of neighbours of a class tell the classes apart better than rows do: 0.91 came of 0.86."""
+    odds, true, found = scored(np.random.default_rng(seed), 4, 50, 10)
+    own = [wanted.roc_auc_score(y, x) for x, y in zip(odds, true, strict=True)]
+    weights = [y.sum() * (1 - y).sum() / len(y) for y in true]
+    figure = metrics.score(found)["auc"]
+    assert found.neighbours == 10
+    assert figure.value == pytest.approx(np.average(own, weights=weights), abs=1e-6)
+    assert figure.value == pytest.approx(wanted.roc_auc_score(true.ravel(), odds.ravel()), abs=0.03)
+    assert figure.low < figure.value < figure.high
+    apart = metrics.score(scored(np.random.default_rng(seed), 4, 50, 1)[2])["auc"]
+    assert figure.high - figure.low == pytest.approx(apart.high - apart.low, rel=0.25)
+
+
+def test_the_interval_of_the_mean_auc_holds_the_true_one_in_most_cases():
+    rng, held, count = np.random.default_rng(0), 0, 300
+    odds, true, _ = scored(rng, 1, 100_000, 10)
+    exact = wanted.roc_auc_score(true[0], odds[0])
+    for _ in range(count):
+        figure = metrics.score(scored(rng, 3, 40, 10)[2])["auc"]
+        held += figure.low <= exact <= figure.high
+    assert 0.91 <= held / count <= 0.99
+
+
+def test_auc_of_sites_without_enough_rows_is_not_told_and_a_perfect_one_has_an_interval():
+    assert "auc" not in metrics.score(scored(np.random.default_rng(0), 3, 15, 10)[2])
+    odds, true = np.arange(-20.0, 20.0), np.repeat([0, 1], 20)
+    chances = np.column_stack([1 / (1 + np.exp(odds)), 1 / (1 + np.exp(-odds))])
+    found = tally(true.astype(str), true.astype(str), true, true, 2, chances, least=10)
+    figure = metrics.score(found)["auc"]
+    assert figure.value == 1
+    assert 0.6 < figure.low < 0.9
+
+
+@pytest.mark.parametrize("least", [1, 10])
+def test_probabilities_that_are_right_lie_on_the_diagonal(least):
+    _, true, found = scored(np.random.default_rng(1), 4, 500, least)
+    curve = metrics.calibration(found)
+    assert 8 <= len(curve) <= 10
+    assert sum(one.rows for one in curve) == true.size
+    assert sum(one.observed.low <= one.predicted <= one.observed.high for one in curve) >= len(curve) - 2
+    assert sum(one.rows * one.observed.value for one in curve) == pytest.approx(true.sum())
+    assert min(one.rows for one in curve) >= 10
+
+
+@pytest.mark.parametrize(("least", "off"), [(1, 1e-9), (10, 0.03)])
+def test_thresholds_are_those_of_the_rows(least, off):
+    odds, true, found = scored(np.random.default_rng(2), 4, 200, least)
+    rows, chances = true.ravel() == 1, 1 / (1 + np.exp(-odds.ravel()))
+    for one in metrics.thresholds(found):
+        called = chances >= one.threshold
+        assert one.called == pytest.approx(called.mean(), abs=off)
+        assert one.sensitivity.value == pytest.approx(called[rows].mean(), abs=off)
+        assert one.specificity.value == pytest.approx(1 - called[~rows].mean(), abs=off)
+        assert one.ppv.value == pytest.approx(rows[called].mean(), abs=2 * off)
+        assert one.npv.value == pytest.approx(1 - rows[~called].mean(), abs=2 * off)
+    assert [round(one.threshold, 1) for one in metrics.thresholds(found)] == list(metrics.THRESHOLDS)
+
+
+def test_thresholds_that_means_of_few_groups_would_blur_are_not_told():
+    found = scored(np.random.default_rng(0), 4, 30, 10)[2]
+    assert metrics.thresholds(found) == metrics.calibration(found) == []
+    assert metrics.thresholds(scored(np.random.default_rng(0), 4, 30, 1)[2])
+    assert not metrics.has_probabilities(Tally.blank(2))
+    assert not metrics.has_probabilities(Tally.blank(3))

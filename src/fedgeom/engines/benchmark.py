@@ -338,9 +338,10 @@ def _in_one_place(
     began = time.perf_counter()
     try:
         found = [method.normalise_labels(site) for site in sites]
-        parts = [part_rows(site, method, entry.seed, policy or Policy()) for site in found]
+        rules = policy or Policy()
+        parts = [part_rows(site, method, entry.seed, rules) for site in found]
         model = method.fit_pooled([train for train, _ in parts], entry.seed)
-        evaluation = evaluate_elsewhere(model, parts, entry.seed)
+        evaluation = evaluate_elsewhere(model, parts, entry.seed, least=rules.class_floors[1])
     except Exception as error:  # one row's fault must not cost the others' figures
         return msgspec.structs.replace(entry, failure=_said(error), seconds=time.perf_counter() - began)
     return msgspec.structs.replace(entry, evaluation=evaluation, seconds=time.perf_counter() - began)

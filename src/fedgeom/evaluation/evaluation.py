@@ -12,16 +12,16 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from fedgeom.data.sites import SiteData, merged
+from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
 from fedgeom.evaluation import metrics
-from fedgeom.evaluation.metrics import Figure, row_worth
+from fedgeom.evaluation.metrics import CalibrationBin, Figure, ThresholdFigures, row_worth
 from fedgeom.federation.holdout import Parts
 from fedgeom.federation.ledger import as_frame
 from fedgeom.federation.method import Method
 from fedgeom.federation.results import UNTESTED
 from fedgeom.geometry.graphs.class_tree import ClassTree, tree_error
-from fedgeom.protocols.evaluation import Counts, Tally, class_numbers, numbered, tally, train_baseline
+from fedgeom.protocols.evaluation import Counts, Tally, class_numbers, numbered, summed, tally, train_baseline
 
 FILE = "evaluation.json"
 """The file of a run's folder that has the figures."""
@@ -59,7 +59,7 @@ class Score(msgspec.Struct, frozen=True, kw_only=True):
     auc: Figure | None = None
     """For two classes: from a histogram of the scores."""
     auc_error: float = 0.0
-    """How far the histogram's AUC may be from that of the scores themselves."""
+    """How far the AUC may be from that of the scores themselves, where it is from a histogram."""
 
     def values(self) -> dict[str, float]:
         """Return the figures that there are, without their intervals."""
@@ -108,6 +108,14 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     confusion: list[list[int]]
     """Rows by the class they have and the class that the federated models give them; the last row is of words that no
     class stands for, the last column of answers that are none of the site's words."""
+    neighbours: int = 1
+    """How many rows share a score at least, where policies have floors. Then AUC is the mean of the sites', each over
+    its own rows, and what follows is of means of so many neighbours."""
+    calibration: list[CalibrationBin] = []
+    """For two classes: which probabilities of the second class the federated models give, and what came."""
+    thresholds: list[ThresholdFigures] = []
+    """For two classes: sensitivity, specificity and predictive values, by the probability from which a row is called
+    by the second class."""
 
     def __getitem__(self, model: str) -> Score:
         """Return the figures of one model, such as "own"."""
@@ -168,6 +176,27 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
         """Return the figures of each class as a pandas frame, or as records without pandas."""
         names = ["name", "trained", "tested", "recall", "precision", "f1"]
         return as_frame(names, [tuple(getattr(one, name) for name in names) for one in self.by_class])
+
+    def calibration_frame(self) -> Any:
+        """Return the calibration curve as a pandas frame (rows, predicted, observed, low, high), or as records."""
+        rows = [
+            (one.rows, one.predicted, one.observed.value, one.observed.low, one.observed.high)
+            for one in self.calibration
+        ]
+        return as_frame(["rows", "predicted", "observed", "low", "high"], rows)
+
+    def threshold_frame(self) -> Any:
+        """Return sensitivity, specificity, ppv and npv by threshold as a pandas frame, or as records."""
+        names = ["sensitivity", "specificity", "ppv", "npv"]
+        rows = [
+            (
+                one.threshold,
+                one.called,
+                *(None if (found := getattr(one, name)) is None else found.value for name in names),
+            )
+            for one in self.thresholds
+        ]
+        return as_frame(["threshold", "called", *names], rows)
 
     def site_frame(self) -> Any:
         """Return the accuracy at each site as a pandas frame (site, tested, model, accuracy), or as records."""
@@ -302,6 +331,9 @@ def evaluate(
         by_class=by_class,
         by_site=[_at_site(name, one) for name, one in (by_site or {}).items()],
         confusion=confusion.tolist(),
+        neighbours=own.neighbours,
+        calibration=metrics.calibration(own, worth),
+        thresholds=metrics.thresholds(own, worth),
     )
 
 
@@ -324,7 +356,8 @@ def majority(counts: Counts) -> Tally:
 def _score(name: str, found: Tally, seed: int, worth: float | None = None) -> Score:
     # What nobody counted by group is taken to fall on groups as the federated models' answers do.
     figures = metrics.score(found, seed, worth if found.groups is None else None)
-    error = metrics.auc_error(found.scores) if "auc" in figures and found.scores is not None else 0.0
+    binned = "auc" in figures and found.scores is not None and found.neighbours == 1
+    error = metrics.auc_error(found.scores) if binned and found.scores is not None else 0.0
     return Score(model=name, rows=found.rows, auc_error=error, **figures)
 
 
@@ -448,17 +481,22 @@ def matched_tally(method: Method, model: Any, parts: Sequence[Parts], local: Loc
         return None
     known = y < classes
     whole = train_baseline(np.vstack([a.X for a, _, _ in rows])[known], y[known].astype(str))
-    given = [whole.predict(b.X).astype(np.int64) for _, b, _ in rows]
-    words = [
-        np.array(model.for_site(local[b.name]).names, np.str_)[at]
-        for (_, b, _), at in zip(rows, given, strict=True)
-    ]
-    true = [class_numbers(b.y.astype(str), names, classes) for _, b, names in rows]
-    own = np.concatenate([b.y.astype(str) for _, b, _ in rows])
-    chances = None
-    if classes == 2 == len(whole.names):
-        chances = np.vstack([whole.predict_proba(b.X) for _, b, _ in rows])
-    return tally(np.concatenate(words), own, np.concatenate(given), np.concatenate(true), classes, chances)
+    least = _neighbours(local)
+    found = []
+    for _, aside, names in rows:
+        given = whole.predict(aside.X).astype(np.int64)
+        said = np.array(model.for_site(local[aside.name]).names, np.str_)[given]
+        words = aside.y.astype(str)
+        chances = whole.predict_proba(aside.X) if classes == 2 == len(whole.names) else None
+        true = class_numbers(words, names, classes)
+        found.append(tally(said, words, given, true, classes, chances, least=least))
+    return summed(found, classes)
+
+
+def _neighbours(local: Local) -> int:
+    """Return how many neighbours share a score in what the sites counted."""
+    counted = [counts for found in local.values() if (counts := own_counts(found)) is not None]
+    return max((one.models["own"].neighbours for one in counted), default=1)
 
 
 def pooled_tally(
@@ -484,34 +522,42 @@ def pooled_tally(
         return None
     names = np.unique(y).tolist() if own_words else classes
     whole = train_baseline(np.vstack([one.X for one in train]), y)
-    return tally_of(whole, np.vstack([one.X for one in aside]), np.concatenate([one.y for one in aside]), names)
+    return tally_of(whole, [(one.X, one.y) for one in aside], names, _neighbours(local))
 
 
-def tally_of(model: Any, X: Any, y: npt.NDArray[Any], classes: Sequence[str]) -> Tally:
-    """Count what a model with names of its own for classes (``names``) says of rows with these labels."""
+def tally_of(
+    model: Any, parts: Sequence[tuple[Any, npt.NDArray[Any]]], classes: Sequence[str], least: int = 1
+) -> Tally:
+    """Count what a model with names of its own for classes (``names``) says of the sites' rows with these labels."""
     numbers = numbered(classes)
     size = len(classes)
-    chances = model.predict_proba(X)
-    said = np.asarray(model.predict(X)).astype(str)
-    by_class = np.zeros((len(said), size + 1))
-    np.add.at(by_class.T, class_numbers(np.array(model.names, np.str_), numbers, size), chances.T)
-    words = np.asarray(y).astype(str)
-    true_class = class_numbers(words, numbers, size)
-    said_class = class_numbers(said, numbers, size)
-    return tally(said, words, said_class, true_class, size, by_class[:, :2] if size == 2 else None)
+    found = []
+    for X, y in parts:
+        chances = model.predict_proba(X)
+        said = np.asarray(model.predict(X)).astype(str)
+        by_class = np.zeros((len(said), size + 1))
+        np.add.at(by_class.T, class_numbers(np.array(model.names, np.str_), numbers, size), chances.T)
+        words = np.asarray(y).astype(str)
+        true_class = class_numbers(words, numbers, size)
+        said_class = class_numbers(said, numbers, size)
+        own = by_class[:, :2] if size == 2 else None
+        found.append(tally(said, words, said_class, true_class, size, own, least=least))
+    return summed(found, size)
 
 
-def evaluate_elsewhere(model: Any, parts: Sequence[Parts], seed: int = 0) -> Evaluation:
+def evaluate_elsewhere(model: Any, parts: Sequence[Parts], seed: int = 0, least: int = 1) -> Evaluation:
     """Return the figures of a model that was trained without any protocol, on the rows kept aside at the sites.
 
-    ``parts`` are the rows that were learnt from and those kept aside, with labels as they are.
+    ``parts`` are the rows that were learnt from and those kept aside, with labels as they are; ``least`` neighbours
+    share a score, as at the sites.
     """
     aside = [part.take(part.has_label) for _, part in parts]
-    tested = merged(aside)
     classes = [str(name) for name in model.names]
     if model.preparation is not None:
-        tested = model.preparation.transform(tested)
-    found = tally_of(model.bare(), tested.table, tested.y, classes)
+        seen = [model.preparation.transform(part) for part in aside if len(part)]
+    else:
+        seen = [part for part in aside if len(part)]
+    found = tally_of(model.bare(), [(part.table, part.y) for part in seen], classes, least)
     learnt = np.concatenate([part.y[part.has_label].astype(str) for part, _ in parts])
     trained = np.bincount(class_numbers(learnt, numbered(classes), len(classes)), minlength=len(classes) + 1)
     blank = Tally.blank(len(classes))

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from fedgeom.arrays import Floats, Ints
-from fedgeom.protocols.evaluation import Tally
+from fedgeom.protocols.evaluation import UNIT, Tally, bin_chances
 
 DRAWS = 1000
 """How often counts are drawn anew for an interval."""
@@ -39,8 +39,10 @@ def wilson(right: int, rows: int, worth: float = 1.0) -> Figure:
     >>> print(wilson(9, 10))
     0.900 [0.596, 0.982]
     """
-    share = right / rows
-    n = worth * rows
+    return _wilson(right / rows, worth * rows)
+
+
+def _wilson(share: float, n: float) -> Figure:
     spread = Z**2 / n
     middle = (share + spread / 2) / (1 + spread)
     half = Z * math.sqrt(share * (1 - share) / n + spread / (4 * n)) / (1 + spread)
@@ -133,7 +135,9 @@ def score(found: Tally, seed: int = 0, worth: float | None = None) -> dict[str, 
     figures = {"accuracy": wilson(found.right, found.rows, worth)}
     figures |= _drawn("balanced_accuracy", balanced_accuracy, found.confusion, cells)
     figures |= _drawn("macro_f1", macro_f1, found.confusion, cells)
-    if found.scores is not None and found.scores.sum(axis=1).all():
+    if found.neighbours > 1:
+        figures |= within_sites(found, worth)
+    elif found.scores is not None and found.scores.sum(axis=1).all():
         rows = found.scores.sum(axis=1)
         some = np.asarray(found.scores.any(axis=0))  # what is drawn anew falls into bins that have rows
         some[-1] = True  # the last bin gets what is left over: with it, the same is drawn as from all bins
@@ -144,6 +148,116 @@ def score(found: Tally, seed: int = 0, worth: float | None = None) -> dict[str, 
         ]
         figures |= _drawn("auc", auc, bins, np.stack(again, axis=1))
     return figures
+
+
+def within_sites(found: Tally, worth: float = 1.0) -> dict[str, Figure]:
+    """Return the mean AUC of the sites; the interval is Wilson's for as many rows as have its variance.
+
+    Sites are weighted by the rows of both classes, m·n/(m + n). Nothing where no site has enough rows of both.
+    """
+    assert found.within is not None
+    weight, wins, spread = (float(number) * UNIT for number in found.within[2:])
+    if weight <= 0:
+        return {}
+    value = min(max(wins / weight, 0.0), 1.0)
+    variance = spread / weight**2 / worth
+    n = value * (1 - value) / variance if variance > 0 and 0 < value < 1 else worth * weight
+    return {"auc": _wilson(value, n)}
+
+
+class CalibrationBin(msgspec.Struct, frozen=True, kw_only=True):
+    """Test rows with neighbouring probabilities of the second class: what was said, and what came."""
+
+    rows: int
+    predicted: float
+    """The mean probability."""
+    observed: Figure
+    """The share of rows that have the second class."""
+
+
+class ThresholdFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """What follows if rows are called by the second class from a probability on."""
+
+    threshold: float
+    called: float
+    """The share of rows that are called so."""
+    sensitivity: Figure
+    """Of the rows that have the second class, the share that is called so."""
+    specificity: Figure
+    """Of the rows that have the first class, the share that is not."""
+    ppv: Figure | None = None
+    """Of the rows that are called so, the share that has the second class."""
+    npv: Figure | None = None
+    """Of the other rows, the share that has the first class."""
+
+
+CALIBRATION_BINS = 10
+LEAST_IN_BIN = 10
+THRESHOLDS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+GROUPS_PER_SITE = 4
+"""Where scores are means of neighbours, sites must have so many groups on average: fewer blur thresholds too much."""
+
+
+def has_probabilities(found: Tally) -> bool:
+    """Return whether the counts say how probabilities fare: of two classes, with enough rows at each site."""
+    if found.scores is None or not found.scores.sum(axis=1).all():
+        return False
+    groups = found.scores.sum() / found.neighbours
+    sites = int(found.within[0]) if found.within is not None else 0
+    return bool(groups >= GROUPS_PER_SITE * sites)
+
+
+def calibration(found: Tally, worth: float = 1.0) -> list[CalibrationBin]:
+    """Return up to ten bins of as many rows each, by probability: nothing where `has_probabilities` says no."""
+    if not has_probabilities(found) or found.scores is None:
+        return []
+    middle = bin_chances()[0]
+    rows = found.scores.sum(axis=0)
+    wanted = max(float(rows.sum()) / CALIBRATION_BINS, LEAST_IN_BIN)
+    made: list[tuple[int, int, float]] = []
+    count, second, said = 0, 0, 0.0
+    left = int(rows.sum())
+    for at in np.flatnonzero(rows).tolist():
+        count += int(rows[at])
+        left -= int(rows[at])
+        second += int(found.scores[1, at])
+        said += float(rows[at] * middle[at])
+        if (count >= wanted and left >= LEAST_IN_BIN) or not left:
+            made.append((count, second, said))
+            count, second, said = 0, 0, 0.0
+    return [
+        CalibrationBin(rows=n, predicted=chance / n, observed=_wilson(hits / n, worth * n))
+        for n, hits, chance in made
+    ]
+
+
+def thresholds(found: Tally, worth: float = 1.0) -> list[ThresholdFigures]:
+    """Return sensitivity, specificity and predictive values at the ends of bins next to `THRESHOLDS`."""
+    if not has_probabilities(found) or found.scores is None:
+        return []
+    ends = bin_chances()[1]
+    made = []
+    for wanted in THRESHOLDS:
+        at = int(np.abs(ends[:-1] - wanted).argmin())
+        (true_negative, missed), (false_positive, hit) = (
+            found.scores[:, : at + 1].sum(axis=1).tolist(),
+            found.scores[:, at + 1 :].sum(axis=1).tolist(),
+        )
+        called = hit + false_positive
+        rest = missed + true_negative
+        made.append(
+            ThresholdFigures(
+                threshold=float(ends[at]),
+                called=called / (called + rest),
+                sensitivity=_wilson(hit / (hit + missed), worth * (hit + missed)),
+                specificity=_wilson(
+                    true_negative / (true_negative + false_positive), worth * (true_negative + false_positive)
+                ),
+                ppv=_wilson(hit / called, worth * called) if called >= LEAST_IN_BIN else None,
+                npv=_wilson(true_negative / rest, worth * rest) if rest >= LEAST_IN_BIN else None,
+            )
+        )
+    return made
 
 
 def _drawn(name: str, figure: Callable[[Ints], Floats], counts: Ints, again: Ints) -> dict[str, Figure]:

@@ -33,8 +33,9 @@ class SumEvaluation(SumQuestion, kind="evaluation.sum", counts_rows_aside=True):
 
     answer_reveals: ClassVar[str] = (
         "masked; with all others: how many rows kept aside have which class and are given which, by the model, by the "
-        "joint one and by models trained at each site alone (for two classes also by score; where policies have "
-        "floors, by mean scores of min_rows rows), how many rows of each class were learnt from, and at how many "
+        "joint one and by models trained at each site alone (for two classes also by score, where policies have "
+        "floors by the mean score of min_rows neighbours, and the mean AUC of sites with as many rows of each class), "
+        "how many rows of each class were learnt from, and at how many "
         "sites; a count of 1 is one row, but not whose, and nothing else of it is in any sum; where the terms keep "
         "rows aside by group, also how many groups there are and sums over groups of squares of rows and right answers"
     )
@@ -49,6 +50,10 @@ BINS = 256
 """How many bins the scores of two classes fall into."""
 FARTHEST = 8.0
 """asinh of the largest log-odds with a bin of its own: farther ones are in the last bin."""
+WITHIN = 5
+"""How many numbers say how well scores order the rows inside sites (`Tally.within`)."""
+UNIT = 2**-20
+"""Of weights, and of AUCs times these."""
 
 
 SQUARES = 4
@@ -61,7 +66,7 @@ def counts_length(classes: int, *, grouped: bool = False) -> int:
 
 
 def _block(classes: int) -> int:
-    return 1 + (classes + 1) ** 2 + (2 * BINS if classes == 2 else 0)
+    return 1 + (classes + 1) ** 2 + (2 * BINS + WITHIN if classes == 2 else 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +83,9 @@ class Tally:
     groups: Ints | None = None
     """(4,): where rows are kept aside by group, such as patient, with r of its n rows called rightly: how many groups
     there are, and the sums over groups of r², r·n and n²."""
+    within: Ints | None = None
+    """(5,): for two classes, where scores are means of neighbours, sums over sites: 1, how many are neighbours, the
+    site's weight w, w times its AUC, and w² times the AUC's variance, the last three in `UNIT`."""
 
     @property
     def rows(self) -> int:
@@ -86,21 +94,36 @@ class Tally:
 
     def flat(self) -> Ints:
         """Return all counts in one vector."""
-        scores = [] if self.scores is None else [self.scores.ravel()]
+        scores = []
+        if self.scores is not None:
+            scores = [self.scores.ravel(), np.zeros(WITHIN) if self.within is None else self.within]
         return np.concatenate([[self.right], self.confusion.ravel(), *scores]).astype(np.int64)
 
     @classmethod
     def read(cls, values: Ints, classes: int) -> Tally:
         """Read a vector of counts."""
         size = classes + 1
-        scores = values[1 + size**2 :].reshape(2, BINS) if classes == 2 else None
-        return cls(int(values[0]), values[1 : 1 + size**2].reshape(size, size), scores)
+        scores = values[1 + size**2 : -WITHIN].reshape(2, BINS) if classes == 2 else None
+        within = values[-WITHIN:] if classes == 2 else None
+        return cls(int(values[0]), values[1 : 1 + size**2].reshape(size, size), scores, within=within)
+
+    @property
+    def neighbours(self) -> int:
+        """How many neighbours share a score, at least; 1: each row has its own."""
+        if self.scores is None or self.within is None:
+            return 1
+        return max(int(self.within[1]) // max(int(self.within[0]), 1), 1)
 
     @classmethod
     def blank(cls, classes: int, *, grouped: bool = False) -> Tally:
         """Return counts of nothing."""
         made = cls.read(np.zeros(_block(classes), np.int64), classes)
         return replace(made, groups=np.zeros(SQUARES, np.int64)) if grouped else made
+
+
+def summed(tallies: Sequence[Tally], classes: int) -> Tally:
+    """Return the counts of several parts of the rows together, without those by group."""
+    return Tally.read(sum((one.flat() for one in tallies), Tally.blank(classes).flat()), classes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,14 +211,15 @@ def tally(
     given = np.where((said_class == true_class) & ~right, classes, said_class)
     confusion = np.zeros((classes + 1, classes + 1), np.int64)
     np.add.at(confusion, (true_class, given), 1)
-    scores = None
-    if classes == 2:
-        scores = np.zeros((2, BINS), np.int64)
-        if chances is not None:
-            for one in range(classes):
-                bins, sizes = score_bins(chances[true_class == one], least)
-                np.add.at(scores[one], bins, sizes)
-    return Tally(int(right.sum()), confusion, scores, None if groups is None else _squares(right, groups))
+    found = Tally(int(right.sum()), confusion, None, groups=None if groups is None else _squares(right, groups))
+    if classes != 2:
+        return found
+    if chances is None:
+        return replace(found, scores=np.zeros((2, BINS), np.int64), within=np.zeros(WITHIN, np.int64))
+    known = true_class < classes
+    odds = _log_odds(chances[known])
+    second = true_class[known] == 1
+    return replace(found, scores=score_bins(odds, second, least), within=_within(odds, second, least))
 
 
 def _squares(right: npt.NDArray[np.bool_], groups: npt.NDArray[Any]) -> Ints:
@@ -206,19 +230,70 @@ def _squares(right: npt.NDArray[np.bool_], groups: npt.NDArray[Any]) -> Ints:
     return np.array([len(found), (r * r).sum(), (r * n).sum(), (n * n).sum()], np.int64)
 
 
-def score_bins(chances: Floats, least: int = 1) -> tuple[Ints, Ints]:
-    """Return bins of log-odds of the second class, equally wide in asinh, so that far ones have bins too, and counts.
-
-    Of groups of at least ``least`` neighbours the mean is counted, as often as the group has rows; rows that are fewer
-    are in no group. chances (rows, 2), f8; returns (groups,) each, i8: bins from 0 to `BINS` - 1, and rows.
-    """
+def _log_odds(chances: Floats) -> Floats:
+    """Return the log-odds of the second class, finite. chances (rows, 2); returns (rows,), f8."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        odds = np.nan_to_num(np.log(chances[:, 1]) - np.log(chances[:, 0]), nan=0.0, posinf=1e300, neginf=-1e300)
-    place = np.sort(np.clip((np.arcsinh(odds) / FARTHEST + 1) / 2 * BINS, 0, BINS - 1))
-    first = least * np.arange(len(place) // least)
-    sizes = np.diff(np.append(first, len(place))) if len(first) else first
-    means = np.add.reduceat(place, first) / sizes if len(first) else place[:0]
-    return np.asarray(means, np.int64), np.asarray(sizes, np.int64)
+        found = np.log(chances[:, 1]) - np.log(chances[:, 0])
+    return np.asarray(np.nan_to_num(found, nan=0.0, posinf=1e300, neginf=-1e300))
+
+
+def score_bins(odds: Floats, second: npt.NDArray[np.bool_], least: int = 1) -> Ints:
+    """Count rows of each class by bins of their log-odds, equally wide in asinh, so that far ones have bins too.
+
+    Rows are put where the mean of a group of at least ``least`` neighbours is, of both classes: so no bin has fewer,
+    and the share of a class in a bin is what it is among rows with such scores. Rows that are fewer are in no group.
+    odds (rows,), f8; second (rows,): whether a row is of the second class; returns (2, `BINS`), i8.
+    """
+    found = np.zeros((2, BINS), np.int64)
+    groups = len(odds) // least
+    if not groups:
+        return found
+    order = np.argsort(odds, kind="stable")
+    place = np.clip((np.arcsinh(odds[order]) / FARTHEST + 1) / 2 * BINS, 0, BINS - 1)
+    first = least * np.arange(groups)
+    sizes = np.diff(np.append(first, len(odds)))
+    bins = (np.add.reduceat(place, first) / sizes).astype(np.int64)
+    np.add.at(found, (second[order].astype(np.int64), np.repeat(bins, sizes)), 1)
+    return found
+
+
+def bin_chances() -> Floats:
+    """Return the probability of the second class in the middle of each bin, and at the end of each but the last.
+
+    Returns (2, `BINS`), f8; the last end is 1.
+    """
+    at = np.arange(BINS)
+    middle, end = (np.sinh(FARTHEST * (2 * (at + part) / BINS - 1)) for part in (0.5, 1.0))
+    with np.errstate(over="ignore"):
+        found = 1 / (1 + np.exp(-np.stack([middle, end])))
+    found[1, -1] = 1.0
+    return np.asarray(found)
+
+
+def _within(odds: Floats, second: npt.NDArray[np.bool_], least: int) -> Ints:
+    """Return how well scores order this site's own rows (`Tally.within`), from classes of at least ``least`` rows.
+
+    The AUC's variance is DeLong's: from how the rows of either class stand among those of the other.
+    """
+    found = np.zeros(WITHIN)
+    if least == 1 or not len(odds):
+        return found.astype(np.int64)
+    found[:2] = 1, least
+    high, low = np.sort(odds[second]), np.sort(odds[~second])
+    if min(len(high), len(low)) >= least:
+        above = _share_below(high, low)
+        below = _share_below(-low[::-1], -high[::-1])
+        weight = len(high) * len(low) / len(odds)
+        variance = above.var(ddof=1) / len(high) + below.var(ddof=1) / len(low)
+        found[2:] = np.array([weight, weight * above.mean(), weight**2 * variance]) / UNIT
+    return np.rint(found).astype(np.int64)
+
+
+def _share_below(some: Floats, others: Floats) -> Floats:
+    """Return for each number the share of others that are smaller, ties as half; ``others`` are sorted."""
+    under = np.searchsorted(others, some, "left")
+    upto = np.searchsorted(others, some, "right")
+    return np.asarray((under + upto) / (2 * len(others)))
 
 
 def class_numbers(words: npt.NDArray[np.str_], numbers: dict[str, int], classes: int) -> Ints:

@@ -40,6 +40,7 @@ def outcomes(evaluation: Evaluation | None, untested: str = UNTESTED) -> str:
         markup.section("result", "How well it does", _beside_rivals(evaluation))
         + markup.section("confusion", "What is taken for what", _confusion(evaluation))
         + markup.section("classes", "Class by class", _classes(evaluation))
+        + markup.section("probabilities", "Probabilities and thresholds", _probabilities(evaluation))
         + markup.section("by-site", "Site by site", _sites(evaluation))
     )
 
@@ -148,6 +149,63 @@ def _classes(evaluation: Evaluation) -> str:
         markup.paragraph(said, "dim")
         + interval_chart(lines, whole=True)
         + markup.details("Precision, F1 and counts", to_html(table))
+    )
+
+
+def _probabilities(evaluation: Evaluation) -> str:
+    """Return the calibration curve, and what follows from each threshold; nothing where the test does not tell."""
+    if not evaluation.calibration or len(evaluation.classes) != 2:
+        return ""
+    first, second = evaluation.classes
+    rows = sum(one.rows for one in evaluation.calibration)
+    said = sum(one.rows * one.predicted for one in evaluation.calibration) / rows
+    came = sum(one.rows * one.observed.value for one in evaluation.calibration) / rows
+    blurred = (
+        f" Rows are counted at the mean of {evaluation.neighbours} neighbours or more, so thresholds are not exact."
+        if evaluation.neighbours > 1
+        else ""
+    )
+    return (
+        markup.paragraph(
+            f"The federated models give {second} a probability of {said:.3f} on average; {came:.3f} of the rows have "
+            "it. On the diagonal, probabilities are what comes."
+        )
+        + _calibration_chart(evaluation)
+        + markup.details("The curve as a table", to_html(tables.calibration_table(evaluation)), twin=True)
+        + markup.paragraph(
+            f"What follows if rows are called {second} from a probability on: sensitivity is the share of {second} "
+            f"that is called so, specificity that of {first} that is not; PPV is the share of the rows called {second} "
+            f"that are, NPV that of the others that are {first}.{blurred}",
+            "dim",
+        )
+        + to_html(tables.threshold_table(evaluation))
+    )
+
+
+def _calibration_chart(evaluation: Evaluation) -> str:
+    """Return the observed share over the mean probability, with intervals and the diagonal."""
+    points = evaluation.calibration
+
+    def at(predicted: float, share: float) -> str:
+        return f"{TALL * predicted:.1f} {TALL * (1 - share):.1f}"
+
+    grid = "".join(f'<path class="grid" d="M0 {TALL * part:.0f}H{TALL:.0f}"/>' for part in (0, 0.25, 0.5, 0.75, 1))
+    bars = "".join(
+        f'<path class="line k0" d="M{at(one.predicted, one.observed.low)}L{at(one.predicted, one.observed.high)}"/>'
+        f'<path class="best k0" d="M{at(one.predicted, one.observed.value)}h0"/>'
+        for one in points
+    )
+    curve = " ".join(at(one.predicted, one.observed.value).replace(" ", ",") for one in points)
+    values = "".join(f'<i style="top:{1 - part:.0%}">{part:g}</i>' for part in (0, 0.25, 0.5, 0.75, 1))
+    across = "".join(f'<i style="left:{part:.0%}">{part:g}</i>' for part in (0, 0.25, 0.5, 0.75, 1))
+    return (
+        '<div class="charts"><figure class="curve"><figcaption>Share of rows over mean probability</figcaption>'
+        f'<div class="axes"><div class="values" aria-hidden="true">{values}</div>'
+        f'<svg viewBox="0 0 {TALL:.0f} {TALL:.0f}" preserveAspectRatio="none" role="img" '
+        f'aria-label="Calibration curve of {len(points)} bins">{grid}<path class="grid" d="M{at(0, 0)}L{at(1, 1)}"/>'
+        f'<polyline class="line k0" points="{curve}"/>{bars}</svg>'
+        f'<div class="across" aria-hidden="true">{across}</div>'
+        '<div class="unit dim" aria-hidden="true">probability</div></div></figure></div>'
     )
 
 

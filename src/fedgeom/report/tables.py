@@ -206,6 +206,30 @@ def site_table(evaluation: Evaluation) -> ReportTable:
     return ReportTable("Accuracy site by site", head, rows, right=range(1, len(head)))
 
 
+def calibration_table(evaluation: Evaluation) -> ReportTable:
+    """Return which probabilities the federated models give, and what came."""
+    rows = [[f"{one.rows:,}", f"{one.predicted:.3f}", str(one.observed)] for one in evaluation.calibration]
+    head = ["test rows", "mean probability", "share that has the class"]
+    return ReportTable("Calibration", head, rows, right=range(3), aside="95 % intervals")
+
+
+def threshold_table(evaluation: Evaluation) -> ReportTable:
+    """Return sensitivity, specificity and predictive values by threshold."""
+    head = ["called from", "rows called", "sensitivity", "specificity", "PPV", "NPV"]
+    rows = [
+        [
+            f"{one.threshold:.2f}",
+            f"{one.called:.0%}",
+            *(
+                "–" if found is None else str(found)
+                for found in (one.sensitivity, one.specificity, one.ppv, one.npv)
+            ),
+        ]
+        for one in evaluation.thresholds
+    ]
+    return ReportTable("Thresholds", head, rows, right=range(len(head)), aside="95 % intervals")
+
+
 def _share(value: float | None) -> str:
     return "–" if value is None else f"{value:.3f}"
 
@@ -235,6 +259,10 @@ def evaluation_notes(evaluation: Evaluation) -> list[str]:
         found.append(f"classes without test rows: {', '.join(untested[:12])}{' …' if len(untested) > 12 else ''}")
     if len(evaluation.by_class) > MOST_CLASSES:
         found.append(f"of {len(evaluation.by_class)} classes the {MOST_CLASSES} with the lowest recall are shown")
+    if evaluation.neighbours > 1 and any(one.auc is not None for one in evaluation.scores):
+        found.append(
+            f"AUC is the mean over sites with {evaluation.neighbours} test rows of each class, each over its own rows"
+        )
     error = max((one.auc_error for one in evaluation.scores if one.auc is not None), default=0.0)
     if error >= 0.0005:
         found.append(f"AUC is from a histogram: {error:.3f} off at most")

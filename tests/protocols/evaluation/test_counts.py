@@ -10,6 +10,7 @@ from fedgeom.protocols.evaluation import (
     MODELS,
     Counts,
     Tally,
+    bin_chances,
     class_numbers,
     counts_length,
     mended_counts,
@@ -44,35 +45,42 @@ def test_the_right_class_in_another_word_is_wrong_and_unknown_words_have_a_row()
 
 def test_scores_fall_into_bins_in_order_and_the_surest_into_the_last():
     odds = np.array([-2000.0, -700.0, -30.0, -1.0, -0.01, 0.01, 1.0, 30.0, 700.0])
-    chances = np.exp(np.column_stack([-np.logaddexp(0, odds), -np.logaddexp(0, -odds)]))
-    bins, sizes = score_bins(chances)
-    assert (sizes == 1).all()
+    bins = [int(np.flatnonzero(score_bins(np.array([one]), np.array([True]))[1])[0]) for one in odds]
     assert (np.diff(bins) > 0).all()
     assert bins[0] == 0
     assert bins[4] == BINS // 2 - 1
     assert bins[5] == BINS // 2
-    assert score_bins(np.array([[0.0, 1.0], [0.0, 0.0]]))[0].tolist() == [BINS // 2, BINS - 1]
+    found = tally(*words("0 0").reshape(2, 1), np.array([0]), np.array([0]), 2, np.array([[0.0, 1.0]]))
+    assert found.scores[0, -1] == 1
+    nobody = tally(*words("0 0").reshape(2, 1), np.array([0]), np.array([0]), 2, np.array([[0.0, 0.0]]))
+    assert nobody.scores[0, BINS // 2] == 1
+    middle, end = bin_chances()
+    assert (np.diff(middle) >= 0).all()
+    assert middle[BINS // 2 - 1] < end[BINS // 2 - 1] == 0.5 < middle[BINS // 2]
 
 
 def test_with_floors_no_row_s_score_counts_by_itself():
-    """Means of ten neighbours are counted, and of fewer rows of a class nothing; the other counts stay."""
+    """Rows are counted at the mean of ten neighbours, of both classes, and of fewer rows nothing; other counts stay."""
     rng = np.random.default_rng(0)
-    true = np.repeat([0, 1], [37, 9])
-    odds = np.append(np.sort(rng.normal(0, 0.2, 37)), rng.normal(0, 0.2, 9))
+    true = rng.permutation(np.repeat([0, 1], [28, 9]))
+    odds = np.sort(rng.normal(0, 0.2, 37))
     odds[0] = -50.0  # far from all others, and its own bin without floors
     chances = np.column_stack([1 / (1 + np.exp(odds)), 1 / (1 + np.exp(-odds))])
     said = (odds > 0).astype(int)
-    words = said.astype(str), true.astype(str)
-    found = tally(*words, said, true, 2, chances, least=10)
-    plain = tally(*words, said, true, 2, chances)
-    places = (np.arcsinh(odds[:37]) / 8 + 1) / 2 * BINS
-    expected = np.zeros(BINS, np.int64)
-    np.add.at(
-        expected, [int(places[first:end].mean()) for first, end in ((0, 10), (10, 20), (20, 37))], [10, 10, 17]
-    )
-    np.testing.assert_array_equal(found.scores, [expected, np.zeros(BINS)])
-    assert plain.scores.sum(axis=1).tolist() == [37, 9]
+    own = said.astype(str), true.astype(str)
+    found = tally(*own, said, true, 2, chances, least=10)
+    plain = tally(*own, said, true, 2, chances)
+    places = (np.arcsinh(odds) / 8 + 1) / 2 * BINS
+    expected = np.zeros((2, BINS), np.int64)
+    for first, end in ((0, 10), (10, 20), (20, 37)):
+        expected[:, int(places[first:end].mean())] += np.bincount(true[first:end], minlength=2)
+    np.testing.assert_array_equal(found.scores, expected)
+    assert found.within.tolist() == [1, 10, 0, 0, 0]  # of a class with fewer rows no AUC
+    assert plain.scores.sum(axis=1).tolist() == [28, 9]
+    assert plain.within.tolist() == [0, 0, 0, 0, 0]
     np.testing.assert_array_equal(found.confusion, plain.confusion)
+    few = tally(*(one[:9] for one in own), said[:9], true[:9], 2, chances[:9], least=10)
+    assert not few.scores.any()
 
 
 @pytest.mark.parametrize("classes", [1, 2, 5])
