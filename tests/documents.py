@@ -64,6 +64,11 @@ def ellipses() -> dict[str, Any]:
     return {"sites": lumps(("Yale", "UCLA", "Miami"), classes, 3), "X": np.zeros((2, 3))}
 
 
+def hulls() -> dict[str, Any]:
+    tables = lumps(HOSPITALS, ("a", "b"), 3)
+    return {"tables": tables, "sites": [fedgeom.SiteData(one.name, one.X[:, :2] / 10, one.y) for one in tables]}
+
+
 def hyperfed() -> dict[str, Any]:
     pytest.importorskip("torch")
     cells = ("CD4 naive", "CD4 memory", "CD8 naive", "CD8 memory", "B")
@@ -158,7 +163,7 @@ AT_HAND: dict[str, Callable[[], dict[str, Any]]] = {
     "README.md": readme,
     "docs/describe.md": describe,
     "docs/ellipses.md": ellipses,
-    "docs/hulls.md": dict,
+    "docs/hulls.md": hulls,
     "docs/hyperfed.md": hyperfed,
     "docs/maps.md": moments,
     "docs/moments.md": moments,

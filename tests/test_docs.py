@@ -109,9 +109,18 @@ def test_a_tutorial_can_be_typed_as_it_stands(name, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if blocks(ROOT / name, "toml")])
-def test_every_toml_block_can_be_read(name):
+def test_every_toml_block_can_be_read_and_its_method_has_these_settings(name):
     for block in blocks(ROOT / name, "toml"):
-        assert tomllib.loads(block)
+        found = tomllib.loads(block)
+        assert found
+        if not {"method", "prepare"} & set(found):
+            continue
+        method = found.get("method", "ridge")
+        settings = dict(method) if isinstance(method, dict) else {"name": method}
+        settings |= found.get("parameters", {})
+        if "prepare" in found:
+            settings["prepare"] = found["prepare"]
+        method_class(settings.pop("name"))(**settings)
 
 
 def test_the_federation_file_s_page_has_every_key():
