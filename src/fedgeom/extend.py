@@ -6,9 +6,8 @@ A method (examples/own_method.py, docs/own-method.md): `Method`, `Model`, `Site`
 contract with `fedgeom.testing.check_method`. A learner: `Learner`; a torch module: `TorchLearner`. Also an
 `Aggregation`, a `Schedule`, a `Personal` part; for networks a body (`Network`, or a function and `own_network`), a
 `Head`, a `Loss` of a `Batch`, an `Optimizer` (`TorchOptimizer`: any of torch's), an `Augmentation`, and the hooks
-`Algorithm.local_step` and `Algorithm.local_train`.
-A reader of files
-(examples/own_reader.py): `register_reader`, `Table`, and for tables with named columns `from_columns` and `read_text`.
+`Algorithm.local_step` and `Algorithm.local_train`. A reader of files (examples/own_reader.py): `register_reader`,
+`Table`, and for tables with named columns `from_columns` and `read_text`.
 """
 
 from fedgeom.data.csv import read_text as read_text

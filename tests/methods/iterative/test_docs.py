@@ -21,7 +21,9 @@ from fedgeom.testing import check_method
 from tests.methods.iterative.making import ALGORITHMS, algorithm_class, unlike
 
 ROOT = Path(__file__).parents[3]
-PAGE = "\n".join((ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8") for name in ("training", "own-algorithm"))
+PAGE = "\n".join(
+    (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8") for name in ("training", "own-algorithm")
+)
 EXAMPLE = ROOT / "examples" / "own_algorithm.py"
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
