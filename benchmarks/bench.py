@@ -123,6 +123,11 @@ def _preparation(found: dict[str, Any]) -> Found:
             one = found[part]
             size = f"{one['rows']:,} × {one['columns']:,}"
             yield Figure(f"secure preparation, {size}, ÷ {one['rival']} on the pooled table", one["ratio"], 1.5)
+    if "map" in found:
+        one = found["map"]
+        size = f"{one['rows']:,} × {one['columns']:,}, {one['landmarks']} landmarks"
+        yield Figure(f"joint map, {size}: CPU seconds of the whole run", one["secure"], 20)
+        yield Figure(f"joint map, {size}: sums", one["sums"], 15)
 
 
 def _ridge(found: dict[str, Any]) -> Found:
@@ -174,7 +179,7 @@ BENCHMARKS = (
     Benchmark("hamming", _hamming, ("bfv",)),
     Benchmark("workers", _workers, ("training", "hulls", "hulls_many", "xclp")),
     Benchmark("pairs", _pairs, quick=False),
-    Benchmark("preparation", _preparation, ("table",)),
+    Benchmark("preparation", _preparation, ("table", "map")),
     Benchmark("ridge", _ridge, quick=False),
     Benchmark("topology", _topology, ("fedavg_secure_over_open",)),
     Benchmark("engines", _engines, quick=False),

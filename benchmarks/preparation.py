@@ -3,13 +3,14 @@
     python benchmarks/preparation.py               # 10,000 cells × 5,000 genes; 20,000 and 100,000 patients
     python benchmarks/preparation.py --quick       # a tenth of the rows
     python benchmarks/preparation.py --memory      # one site of 100,000 cells × 25,000 genes: the peak of its process
-    python benchmarks/preparation.py --only table "large table"
+    python benchmarks/preparation.py --only table "large table" map
     python benchmarks/preparation.py --json        # the last line is one JSON object
 
 "secure" is a whole run up to the prepared rows: joining, agreeing on columns, all sums with keys and masks, for five
 sites and the coordinator in one process; sites are rebuilt for every question, as on a network. The pooled side makes
 the same steps on one table: scanpy where it is installed (normalize_total, log1p, highly_variable_genes, scale, pca),
 else the plain run; scikit-learn (OneHotEncoder, SimpleImputer with indicators, StandardScaler) for the clinical table.
+"map" is a whole run of `PoincareMap` with 200 landmarks, in CPU seconds, and how many sums the sites are asked for.
 Results go to benchmarks/results/preparation.json.
 """
 
@@ -147,6 +148,20 @@ def compare_table(patients: int) -> dict[str, Any]:
     )
 
 
+def measure_map(rows: int) -> dict[str, Any]:
+    """Return the CPU seconds of a joint map, and the number of its sums."""
+    rng = np.random.default_rng(0)
+    shrink = np.sqrt(1 + np.arange(50))
+    centres = 3 * rng.normal(size=(12, 50)) / shrink
+    sites = dealt(centres[rng.integers(12, size=rows)] + rng.normal(size=(rows, 50)) / shrink)
+    began = time.process_time()
+    run = fedgeom.run(fedgeom.PoincareMap(n_landmarks=200), sites)
+    spent = time.process_time() - began
+    sums = sum(entry.kind == "sum.masked" and entry.site == "s0" for entry in run.ledger)
+    shape = {"rows": rows, "columns": 50, "landmarks": len(run.model.landmarks)}
+    return shape | {"sums": sums, "secure": round(spent, 2)}
+
+
 def _ratio(ours: Callable[[], Any], theirs: Callable[[], Any], times: int) -> dict[str, float]:
     """Return the least CPU seconds of both over some times, and their ratio."""
     both = [(seconds(ours), seconds(theirs)) for _ in range(times)]
@@ -170,7 +185,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name in ("quick", "memory", "json"):
         options.add_argument(f"--{name}", action="store_true")
-    parts = ["counts", "table", "large table"]
+    parts = ["counts", "table", "large table", "map"]
     options.add_argument("--only", nargs="+", choices=parts, default=parts)
     given = options.parse_args()
     if given.memory:
@@ -181,6 +196,7 @@ def main() -> None:
             "counts": lambda: compare_counts(10_000 // share, 5000 // min(share, 2)),
             "table": lambda: compare_table(20_000 // share),
             "large table": lambda: compare_table(100_000 // share),
+            "map": lambda: measure_map(100_000 // share),
         }
         found = {name: work() for name, work in found.items() if name in given.only}
     for name, one in found.items():

@@ -458,6 +458,35 @@ def test_places_on_a_map_go_into_a_table_or_an_anndata_file(tmp_path):
     assert "has rows on no map" in call("predict", tmp_path / "flat", file, "--map", code=2)
 
 
+def test_an_unsure_model_names_an_ancestor(tmp_path):
+    rng = np.random.default_rng(0)
+    sites = []
+    for at in range(4):
+        y = np.array(["CD4", "CD8", "B"])[np.arange(150) % 3]
+        X = rng.normal(size=(150, 2)) + np.array([[0.0, 0.0], [1.0, 0.0], [9.0, 9.0]])[np.arange(150) % 3]
+        sites.append(SiteData(f"s{at}", X, y, columns=("u", "v")))
+    fedgeom.run(fedgeom.Moments(space="euclidean"), sites[:3], record=tmp_path / "run")
+    (tmp_path / "tree.json").write_text('{"T cell": ["CD4", "CD8"], "B": {}}')
+    file = write_csv(tmp_path / "rows.csv", sites[3], "y")
+    words = ("predict", tmp_path / "run", file, "--label", "y", "--tree", tmp_path / "tree.json", "--risk", 0.1)
+
+    def names(*more):
+        lines = list(csv.reader(call(*words, *more, only_results=True).splitlines()))
+        assert lines[0] == ["row", "class", "probability", "best_class"]
+        return np.array([line[1:] for line in lines[1:]])
+
+    for found in (names(), names("--known", file)):
+        assert set(found[:, 0]) == {"CD4", "CD8", "T cell", "B"}
+        held = found[:, 0] == "T cell"
+        assert set(found[held, 2]) <= {"CD4", "CD8"}
+        right = (found[:, 0] == sites[3].y) | (held & (sites[3].y != "B"))
+        assert right.mean() > 0.85 > (found[:, 2] == sites[3].y).mean()
+    said = call(*words, "--known", file)
+    assert "rows have an ancestor's name: from a probability of" in " ".join(said.split())
+    assert "leave one out" in call(*words, "--unknown", 0.05, code=2)
+    assert "it is for --tree" in call("predict", tmp_path / "run", file, "--label", "y", "--risk", 0.1, code=2)
+
+
 def test_new_rows_are_read_as_the_study_said(tmp_path):
     """Names, units and words for gaps of the study's file hold for later rows, and those of a site for that site."""
     blocks = ""

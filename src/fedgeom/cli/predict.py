@@ -81,8 +81,22 @@ KnownRows = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="For --unknown: rows of known classes that the model did not learn from, as the measure of what fits.",
+        help="Rows of known classes that the model did not learn from: for --unknown the measure of what fits; with "
+        "--label, for --tree the measure of how often it is wrong.",
     ),
+]
+Tree = Annotated[
+    list[Path],
+    typer.Option(
+        "--tree",
+        metavar="FILE",
+        help="Name a class's ancestor where the model is unsure. A tree of classes: .json, .csv or .tsv of class and "
+        "parent, or an ontology, .obo. Several are read as one.",
+    ),
+]
+Risk = Annotated[
+    float | None,
+    typer.Option(metavar="SHARE", help="For --tree: of how many rows the name may be wrong; 0.05 if not given."),
 ]
 Out = Annotated[
     Path | None,
@@ -131,6 +145,8 @@ def predict(
     on_map: OnMap = False,
     unknown: Unknown = None,
     known: KnownRows = None,
+    tree: Tree = [],  # noqa: B006
+    risk: Risk = None,
     as_is: AsIs = False,
     out: Out = None,
     force: Force = False,
@@ -155,16 +171,20 @@ def predict(
     chosen = _chosen(model, site, deeper=deeper, any_kinds=any_kinds)
     if unknown is not None and known is None:
         chosen.fit_threshold(unknown)  # refuses before the work is done
-    if unknown is None and known is not None:
+    if unknown is None and known is not None and not tree:
         raise InputError("--known FILE is the measure for --unknown; say which share: --unknown 0.05")
+    if tree and unknown is not None:
+        raise InputError("--tree and --unknown given; both say what to call rows that are unsure: leave one out")
+    if risk is not None and not tree:
+        raise InputError("--risk given; it is for --tree FILE, which says what classes are under")
 
     how = {} if as_is else study_reading(model, site)
     if how:
         complain(
             f"read as the study's file says ({', '.join(how)}); --as-is reads the rows as they stand", style="dim"
         )
-    if known is not None:
-        shown = _read(known, chosen, columns, ignore_others, label, index, how)
+    shown = None if known is None else _read(known, chosen, columns, ignore_others, label, index, how)
+    if shown is not None and not tree:
         chosen = chosen.with_known(shown.X if chosen.preparation is None else shown)
     table = _read(file, chosen, columns, ignore_others, label, index, how)
     names = row_names(file, table, index)
@@ -180,6 +200,10 @@ def predict(
         made = replace(made, classes=tuple(map(str, chosen.classes_)), probabilities=chances)
     if unknown is not None:
         made = replace(made, found=_or_unknown(chosen, table.X, unknown), best=found)
+    if tree:
+        if shown is not None and shown.y is None:
+            raise InputError(f"{known} has no labels to measure by; name their column: --label COLUMN")
+        made = _backed_off(made, chosen, table.X, tree, 0.05 if risk is None else risk, raw, shown)
     if out is None:
         sys.stdout.write(as_text(made))
     else:
@@ -229,6 +253,38 @@ def _chosen(path: Path, site: str | None, *, deeper: bool, any_kinds: bool) -> A
             f'--deeper given; {chosen!r} has no classes inside others (Ellipses with depth="mixed" has)'
         )
     return chosen.deeper() if deeper else chosen
+
+
+def _backed_off(
+    made: Predictions, model: Any, X: Any, files: list[Path], risk: float, raw: Any, shown: Any
+) -> Predictions:
+    """Return predictions as deep in a class tree as they are sure; ``raw`` takes the rows that are known, as read."""
+    import numpy as np
+
+    from fedgeom.cli.screen import complain
+    from fedgeom.data.class_trees import read_class_tree
+    from fedgeom.data.tables import listed
+    from fedgeom.errors import InputError
+
+    if not hasattr(model, "predict_proba"):
+        raise InputError(f"--tree given; {model!r} gives no probabilities, by which it could be unsure")
+    classes = [str(name) for name in model.classes_]
+    tree, missing = read_class_tree(files, classes)
+    if missing:
+        complain(f"the tree does not have {listed(missing)}; they are at its root", style="yellow")
+    confidence, rule = 1 - risk, f"names are at least {1 - risk:g} likely, if the model's probabilities are right"
+    if shown is not None:
+        number = {name: at for at, name in enumerate(tree.nodes)}
+        true = [number.get(word, -1) for word in shown.y.astype(str).tolist()]
+        rows = shown.X if raw.preparation is None else shown
+        confidence = tree.confidence_for(raw.predict_proba(rows), true, risk)
+        rule = (
+            f"from a probability of {confidence:.3f} on, by which {risk:g} of rows like the known ones are wrong"
+        )
+    nodes, chances = tree.confident(model.predict_proba(X), confidence)
+    held = int((~np.isin(nodes, tree.classes)).sum())
+    complain(f"{held:,} of {len(nodes):,} rows have an ancestor's name: {rule}", style="dim")
+    return replace(made, found=np.array(tree.nodes)[nodes], probability=chances, best=made.found)
 
 
 def _or_unknown(model: Any, X: Any, share: float) -> Any:

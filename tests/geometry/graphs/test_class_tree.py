@@ -121,6 +121,33 @@ def test_confidence_is_per_row_and_zero_goes_to_the_leaves():
     assert len(found.confident(np.zeros((0, 4)), 0.5)[0]) == 0
 
 
+def test_the_least_confidence_keeps_a_risk_however_wrong_probabilities_are():
+    found = tree()
+    rng = np.random.default_rng(0)
+    chances = rng.dirichlet(np.full(4, 0.3), size=400)
+    true = found.classes[
+        [rng.choice(4, p=(row**0.3) / (row**0.3).sum()) for row in chances]
+    ]  # less sure than said
+
+    def wrong(confidence):
+        nodes, _ = found.confident(chances, confidence)
+        return int((~found.above[true, nodes]).sum())
+
+    for risk in (0.02, 0.1, 0.3):
+        least = found.confidence_for(chances, true, risk)
+        assert (wrong(least) + 1) / 401 <= risk
+        assert (wrong(np.nextafter(least, 0)) + 1) / 401 > risk
+    assert found.confidence_for([[1.0, 0, 0, 0]] * 99, [found.classes[0]] * 99, 0.05) == 0.0
+    assert wrong(0.95) / 400 > 0.08  # which is what probabilities alone would promise to be 0.05
+
+
+def test_rows_that_are_not_in_the_tree_are_right_at_its_root_only():
+    found = tree()
+    least = found.confidence_for([[0.9, 0.1, 0, 0]] * 39, [-1] * 39, 0.05)
+    assert least > 0.9
+    assert found.confident([[0.9, 0.1, 0, 0]], least)[0].tolist() == [0]
+
+
 def test_the_likeliest_branch_at_a_depth_sums_its_classes():
     found = tree()
     row = [[0.4, 0.3, 0.2, 0.1]]  # B is the likeliest class, T the likelier branch
@@ -159,6 +186,9 @@ def test_tree_error_weighs_mistakes_by_their_distance():
         (lambda: ClassTree.from_paths([("a", "x"), ("a", "y")]), "'x' and under 'y'"),
         (lambda: tree().roll_up([[1.0]]), "wanted \\(rows, 4\\)"),
         (lambda: tree().confident([[1.0, 0, 0, 0]], 2.0), "confidence"),
+        (lambda: tree().confidence_for([[1.0, 0, 0, 0]] * 18, [0] * 18, 0.05), "wants 19 or more"),
+        (lambda: tree().confidence_for([[1.0, 0, 0, 0]] * 40, [-1] * 40, 0.05), "no confidence keeps"),
+        (lambda: tree().confidence_for([[1.0, 0, 0, 0]] * 40, [0] * 40, 1.5), "risk=1.5"),
         (lambda: tree_error(np.zeros((2, 2)), np.ones((2, 2))), "some rows"),
     ],
 )

@@ -187,6 +187,38 @@ class ClassTree:
             at[here[goes_on]] = likelier[goes_on]
         return at, chances[np.arange(len(at)), at]
 
+    def confidence_for(self, probabilities: ArrayLike, nodes: ArrayLike, risk: float) -> float:
+        """Return the least confidence with which `confident` is wrong about at most a share of rows like these.
+
+        probabilities (rows, classes) of rows that the model did not learn from; nodes (rows,): what they are, by number
+        in the tree, -1 where that is not in it. Wrong is what is not at or above a row's node. Of n such rows, w of
+        them wrong, (w + 1)/(n + 1) is at most ``risk``: then it is so in the mean for further rows, if all come from
+        one source (conformal risk control, Angelopoulos et al. 2024), however well probabilities are calibrated.
+        """
+        chances = self.roll_up(probabilities)
+        wanted = np.asarray(nodes, np.int64)
+        allowed = int(np.floor(risk * (len(chances) + 1) + 1e-9)) - 1
+        if not 0.0 < risk < 1.0 or wanted.shape != (len(chances),):
+            raise InputError(
+                f"risk={risk} given and nodes of {wanted.shape}; wanted a share, and a node for each row"
+            )
+        if allowed < 0:
+            raise InputError(
+                f"{len(chances)} known rows given; a risk of {risk:g} wants {int(np.ceil(1 / risk)) - 1} or more"
+            )
+        path, _ = self.confident(probabilities, 0.0)  # the likelier branch, as far down as it goes
+        wrong = self.above[path] & ~np.where(wanted[:, None] >= 0, self.above[wanted], self.parents < 0)
+        first = np.sort(np.where(wrong, chances, -1.0).max(axis=1))[::-1]  # below this confidence a row is wrong
+        if len(first) <= allowed or first[allowed] < 0:
+            return 0.0
+        found = float(np.nextafter(first[allowed], np.inf))
+        if found > 1.0:
+            raise InputError(
+                f"of {len(chances)} known rows {int((first >= 1.0).sum())} are in a wrong branch of probability 1: no "
+                f"confidence keeps a risk of {risk:g}; take a larger one, or another model"
+            )
+        return found
+
     def nearest(self, probabilities: ArrayLike) -> Ints:
         """Return for each row the class with the least expected tree distance to the true one, by number.
 
