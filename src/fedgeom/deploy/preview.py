@@ -30,7 +30,7 @@ from fedgeom.federation.method import Method, ShownRows
 from fedgeom.federation.plan import Shape
 from fedgeom.federation.policy import JobTerms, Policy
 from fedgeom.federation.session import Session
-from fedgeom.preparation.pipeline import prepared_method
+from fedgeom.preparation import prepared_method
 from fedgeom.protocols.plan import costs_of, shape_of
 
 SHAPING = ("min_cohort", "threshold", "max_message_bytes", "single_site_classes", "min_sites", "min_rows")

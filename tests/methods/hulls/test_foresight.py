@@ -10,7 +10,7 @@ from fedgeom import SiteData
 from fedgeom.federation.plan import Shape
 from fedgeom.methods.hulls import rehearsal
 from fedgeom.methods.hulls.core import count_of_level
-from fedgeom.methods.hulls.rehearsal import foreseen_levels, joint_points, joint_reach
+from fedgeom.methods.hulls.method import foreseen_levels, joint_points, joint_reach
 
 
 def discs(n: int = 3, points: int = 120) -> list[SiteData]:

@@ -10,7 +10,7 @@ from fedgeom.federation.messages import Array
 from fedgeom.methods.hulls import embedding as joint_map
 from fedgeom.methods.hulls.encoding import HullPlan
 from fedgeom.methods.hulls.messages import EncodeHulls, TakeHullModel
-from fedgeom.methods.hulls.rehearsal import corners
+from fedgeom.methods.hulls.method import corners
 
 SQUARE = np.array([[0.2, 0.2], [-0.2, 0.2], [-0.2, -0.2], [0.2, -0.2]])
 
