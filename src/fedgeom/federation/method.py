@@ -15,7 +15,6 @@ from fedgeom.data.validation import Finding
 from fedgeom.errors import InputError
 from fedgeom.federation.coordinator import Coordinator
 from fedgeom.federation.holdout import Holdout
-from fedgeom.federation.messages import Question
 from fedgeom.federation.model import Model
 from fedgeom.federation.plain import Keep, Plain, conduct_plain
 from fedgeom.federation.plan import Plan, Shape
@@ -220,8 +219,8 @@ class Method(Settings):
         """Whether one label name means one thing everywhere: it does, unless the setting ``names`` has them matched."""
         return not self.matches_names or getattr(self, "names", "own") == "shared"
 
-    def rows_shown(self, site: SiteData, question: Question) -> list[ShownRows]:
-        """Return which of a site's rows its answer to a question would show to others; a preview asks this."""
+    def rows_shown(self, shape: Shape) -> list[ShownRows]:
+        """Return which rows of the site that asks, ``shape.site``, a run would show to others; a preview asks this."""
         return []
 
 

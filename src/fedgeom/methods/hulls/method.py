@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from fedgeom.arrays import Floats, Indices
 from fedgeom.data.sites import SiteData
 from fedgeom.data.validation import Finding, check_columns
 from fedgeom.errors import InputError
 from fedgeom.federation.coordinator import Coordinator
-from fedgeom.federation.messages import LARGEST_MESSAGE, Array, Question
+from fedgeom.federation.messages import LARGEST_MESSAGE, Array
 from fedgeom.federation.method import Method, ShownRows
 from fedgeom.federation.model import Model
 from fedgeom.federation.plan import Ask, Plan, Shape, Sum
@@ -147,9 +148,7 @@ class Hulls(HullSettings, Method):
                 HullExtent(embedding=embedding, scatter=scatter), REACH, modulus=fixed_point.MODULUS, work=work
             )
             scatter = None
-        levels, decides = foreseen_levels(self, shape)
-        coarse = self if shape.known else _coarse(self)  # a grid too fine is told where it is known
-        encoding = coarse._plan(levels, shape.n_sites, shape.n_classes if self.shared else 0)
+        encoding, decides = self._encoding(shape)
         encode: type[EncodeHulls | EncodeCorners] = EncodeCorners if self.shared else EncodeHulls
         word = encode(plan=encoding, embedding=embedding, scatter=scatter)
         length = encoding.code.length
@@ -157,6 +156,12 @@ class Hulls(HullSettings, Method):
         yield Sum(word, length, modulus=encoding.code.modulus, work=spent, bound=decides)
         yield Ask(self._told(shape, encoding), HullModelTaken(), bound=decides)
         return encoding.classes
+
+    def _encoding(self, shape: Shape) -> tuple[HullPlan, str]:
+        """Return how hulls will be encoded, and what decides it where that is not known yet."""
+        levels, decides = foreseen_levels(self, shape)
+        coarse = self if shape.known else _coarse(self)  # a grid too fine is told where it is known
+        return coarse._plan(levels, shape.n_sites, shape.n_classes if self.shared else 0), decides
 
     def _told(self, shape: Shape, plan: HullPlan) -> TakeHullModel:
         """Return what sites are told, of numbers that could be: a class of one site alone takes fewer bytes."""
@@ -325,9 +330,12 @@ class Hulls(HullSettings, Method):
 
         return classifier_of(self)
 
-    def rows_shown(self, site: SiteData, question: Question) -> list[ShownRows]:
-        """Return the corners of the site's hulls, where a question asks for them."""
-        return corners(site, question, self.trim) if isinstance(question, EncodeHulls | EncodeCorners) else []
+    def rows_shown(self, shape: Shape) -> list[ShownRows]:
+        """Return the corners of the site's hulls, on the joint map that the tables of the shape give."""
+        plan = self._encoding(shape)[0]
+        points, _ = joint_points(self, shape.tables)
+        at = [table.name for table in shape.tables].index(shape.site)
+        return corners(points[at], shape.tables[at].y.astype(str), plan, self.trim)
 
 
 @memoize(4)  # settings are checked when they are made, and each site asks for these
@@ -388,22 +396,11 @@ def _inside(points: Sequence[Floats], settings: HullSettings) -> bool:
     return all(bool((np.einsum("ij,ij->i", rows, rows) * settings.curvature < 1).all()) for rows in points)
 
 
-def corners(site: SiteData, question: EncodeHulls | EncodeCorners, trim: float | str) -> list[ShownRows]:
-    """Return the corners of each class's hull as the site makes them for this question.
-
-    A joint scale is the site's own here: in a preview the other sites' rows are the site's own, a little shaken.
-    """
-    grid = question.plan.grid
-    X = site.X
-    if question.embedding is not None:
-        scales = joint_map.column_scales(X)
-        X = joint_map.embed(X, question.embedding.numpy(), scales, c=question.plan.curvature)
-    labels = site.y.astype(str)
-    hulls = class_hulls(X, labels, trim, c=question.plan.curvature)
+def corners(points: Floats, labels: npt.NDArray[np.str_], plan: HullPlan, trim: float | str) -> list[ShownRows]:
+    """Return the corners of each class's hull as a site makes them for a plan; points (n, 2), f8, in the disc."""
+    hulls = class_hulls(points, labels, trim, c=plan.curvature)
     found = []
-    for label, bins in rounded_hulls(hulls, grid).items():
-        points = X[labels == label]
-        found.append(
-            ShownRows(label, len(points), len(bins), points, grid.center(bins), len(hulls[label].corners))
-        )
+    for label, bins in rounded_hulls(hulls, plan.grid).items():
+        own = points[labels == label]
+        found.append(ShownRows(label, len(own), len(bins), own, plan.grid.center(bins), len(hulls[label].corners)))
     return found
