@@ -28,7 +28,7 @@ from benchmarks.common import keep
 import fedgeom
 from fedgeom.engines.network import NetworkEngine, Timing
 from fedgeom.protocols.plan import Costs, costs_of, shape_of
-from fedgeom.report.markup import colours
+from fedgeom.report.palette import colours
 
 PICTURE = Path(__file__).resolve().parents[1] / "docs" / "images" / "network.png"
 COUNTS = (10, 30, 100, 300, 1000)

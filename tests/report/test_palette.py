@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fedgeom.report.markup import colours, rgb
+from fedgeom.report.palette import colours, rgb
 
 
 def test_colours_differ():

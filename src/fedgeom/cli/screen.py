@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from fedgeom.errors import printable
-from fedgeom.report.markup import TERMINAL
+from fedgeom.report.palette import TERMINAL
 from fedgeom.report.words import WORDS
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from fedgeom.federation.plain import Keep, Plain, conduct_plain
 from fedgeom.federation.plan import Plan, Shape
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.privacy import check_private, privacy_of
-from fedgeom.federation.settings import ELSEWHERE, Documentation, Settings, is_called_now
+from fedgeom.federation.settings import ELSEWHERE, Settings, documented, is_called_now
 from fedgeom.federation.site import Site
 from fedgeom.federation.steps import FLOORS, Step, check_order, read_steps
 from fedgeom.registry import Registry, did_you_mean
@@ -99,8 +99,7 @@ class Method(Settings):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if isinstance(cls.__dict__.get("__doc__"), str):
-            cls.__doc__ = Documentation(cls.__dict__["__doc__"])  # type: ignore[assignment]
+        documented(cls)
         if "name" in cls.__dict__:
             METHODS.add(cls.name, cls)
 

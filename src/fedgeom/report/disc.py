@@ -21,7 +21,7 @@ from fedgeom.errors import InputError
 from fedgeom.geometry.hyperbolic.hull import convex_hull, trimmed_hull
 from fedgeom.geometry.hyperbolic.poincare import geodesic, pairwise_distance
 from fedgeom.report.label_names import Naming, Truth, read_naming
-from fedgeom.report.markup import FAINT, INK, colours, rgb
+from fedgeom.report.palette import FAINT, INK, colours, rgb
 from fedgeom.storage import write_file
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from fedgeom.arrays import Floats
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
 from fedgeom.report.label_names import Truth, read_naming
-from fedgeom.report.markup import FAINT, INK, colours
+from fedgeom.report.palette import FAINT, INK, colours
 
 if TYPE_CHECKING:
     from fedgeom.federation.results import Run
