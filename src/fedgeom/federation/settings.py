@@ -357,9 +357,8 @@ def wanted(kind: Any) -> str:
     if origin in (Union, types.UnionType):
         return " or ".join(wanted(one) for one in inside)
     if hasattr(kind, "__metadata__"):
-        said = next((one for one in kind.__metadata__ if isinstance(one, str)), "")
-        if said:
-            return said
+        if inside[0] is Any:
+            return str(kind.__metadata__[0])
         bounds = " and ".join(str(one) for one in kind.__metadata__ if hasattr(one, "allows"))
         return f"{wanted(inside[0])} {bounds}".rstrip()
     if origin is Literal:
