@@ -193,7 +193,7 @@ def test_regressions_with_other_steps_too(settings: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(
     "settings",
-    [{}, {"by_class": False}, {"per_site": True}, {"quantiles": ()}, {"prepare": ["one-hot"]}],
+    [{}, {"by_class": False}, {"per_site": True}, {"quantiles": ()}],
     ids=lambda settings: next(iter(settings), "usual"),
 )
 def test_descriptions_too(settings: dict[str, Any]) -> None:
