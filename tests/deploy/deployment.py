@@ -29,6 +29,7 @@ from fedgeom.deploy.nats_site import LINK, read_link
 from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.engines.processes import free_port
 from fedgeom.geometry.hyperbolic.sampling import labelled_disc
+from fedgeom.storage import write_file
 from tests.deploy.cluster import MEMBERS, Cluster
 from tests.deploy.making import ask_stewards, loosen
 
@@ -306,6 +307,14 @@ class Federation:
     def _parts_of(self, name: str) -> list[Process]:
         """Return the processes that a site or the coordinator has started."""
         return [process for process in self.find(f"{self.root}/{name}") if " -m fedgeom." in process.command]
+
+    def hold(self, name: str, kind: str) -> None:
+        """Let a site that is cut off (`offline`) work on no question of this kind until it is released."""
+        write_file(self.root / f"{name}.held", kind.encode())
+
+    def release(self, name: str) -> None:
+        """Let a site that was held go on."""
+        (self.root / f"{name}.held").unlink()
 
     def answering(self, name: str) -> list[int]:
         """Return the processes that answer a question for a site just now: forks of the one that stays."""
