@@ -78,6 +78,13 @@ def processes() -> Iterator[Process]:
         yield Process(int(pid), int(parent), int(group), command)
 
 
+def kill_groups(found: Collection[Process]) -> None:
+    """Kill the groups of these processes, but not this process's own; one that has just ended is as good as killed."""
+    for group in {process.group for process in found} - {os.getpgrp()}:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(group, signal.SIGKILL)
+
+
 def has_open(process: Process, file: Path) -> bool:
     """Say whether a process has a file open; where the system does not tell, whether it might have."""
     table = Path(f"/proc/{process.pid}/fd")
@@ -239,9 +246,9 @@ class Federation:
         for process in self.running.values():
             process.wait(QUIET_SECONDS)
         self.cluster.stop()
-        self.until(lambda: not self.find(), 20, most=120)
-        for group in {process.group for process in self.find()}:
-            os.killpg(group, signal.SIGKILL)
+        self.until(lambda: not self.find(), most=QUIET_SECONDS)
+        kill_groups(self.find())
+        self.until(lambda: not self.find(), most=QUIET_SECONDS)
         for line in self.lines.values():
             line.close()
 
@@ -299,10 +306,10 @@ class Federation:
 
     def kill(self, name: str) -> None:
         """Kill a site, or the coordinator with its server: every process of it at once, without warning."""
-        self.running[name].kill()
-        for group in {process.group for process in self._parts_of(name)}:
-            os.killpg(group, signal.SIGKILL)
-        self.running.pop(name).wait()
+        process = self.running.pop(name)
+        process.kill()
+        process.wait()
+        kill_groups(self._parts_of(name))
 
     def _parts_of(self, name: str) -> list[Process]:
         """Return the processes that a site or the coordinator has started."""
@@ -331,7 +338,8 @@ class Federation:
         conductors = self.find(f"coordinator {job.name}")
         found = [process for process in conductors if has_open(process, job.run_folder / "lock")]
         for process in found:
-            os.kill(process.pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it has just ended
+                os.kill(process.pid, signal.SIGKILL)
         return bool(found) and self.until(lambda: not submit.is_conducted(job))
 
     # --- jobs ---
