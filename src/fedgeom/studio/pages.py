@@ -124,6 +124,8 @@ def sentence(error: BaseException) -> tuple[str, int]:
     )
 
 
+DESCRIPTION = "description.csv"
+"""The file of a run that describes rows."""
 MOST_FORM = 200_000
 """A form of more bytes is none of ours."""
 
@@ -143,13 +145,15 @@ class Handlers:
             "/predictions/{name}/file": self.prediction_file, "/compare.csv": self.compare_file,
             "/files": self.files, "/studies/{name}": self.study, "/runs": self.runs,
             "/runs/{name}": self.run, "/runs/{name}/live": self.live, "/runs/{name}/report": self.report,
+            "/runs/{name}/description.csv": self.description_file,
             "/compare": self.compare, "/site": self.site, "/site/results/{name}": self.result,
             "/coordinator": self.coordinator,
         }  # fmt: skip
         post: dict[str, Callable[..., Any]] = {
             "/files/{name}": self.keep, "/studies": self.make_study, "/studies/{name}": self.save_study,
             "/coordinator/studies": self.make_job,
-            "/studies/{name}/run": self.run_here, "/studies/{name}/submit": self.submit, "/runs/{name}/stop": self.stop,
+            "/studies/{name}/run": self.run_here, "/studies/{name}/describe": self.describe,
+            "/studies/{name}/submit": self.submit, "/runs/{name}/stop": self.stop,
             "/runs/{name}/rename": self.rename, "/examples/{name}": self.try_example, "/predict": self.make_prediction,
             "/files/remove": self.remove_files, "/studies/remove": self.remove_studies,
             "/runs/remove": self.remove_runs, "/bin/empty": self.empty_bin, "/bin/{batch}/restore": self.restore,
@@ -230,8 +234,9 @@ class Handlers:
         """Ask which model is to predict the classes of which rows."""
         asked = request.query_params
         runs = usable_runs(self.place)
+        run = asked.get("run") or (runs[0][0] if runs else "")
         return self.pages(
-            "predict.html", runs=runs, run=asked.get("run", ""), table=asked.get("table", ""),
+            "predict.html", runs=runs, run=run, table=asked.get("table", ""),
             tables=self.place.table_names(), made=self.place.prediction_names(), endings=", ".join(READERS),
         )  # fmt: skip
 
@@ -316,6 +321,10 @@ class Handlers:
         """Run a study on this machine."""
         return self.go(f"/runs/{studio_runs.launch_run(self.place, request.path_params['name'])}")
 
+    async def describe(self, request: Request) -> Response:
+        """Describe all sites' rows of a study together, on this machine."""
+        return self.go(f"/runs/{studio_runs.launch_run(self.place, request.path_params['name'], describe=True)}")
+
     async def submit(self, request: Request) -> Response:
         """Submit a study to the coordinator's sites."""
         name = request.path_params["name"]
@@ -347,6 +356,7 @@ class Handlers:
         return self.pages(
             "run.html", name=name, line=run_line(self.place.runs / name), log=studio_runs.log_end(self.place, name),
             readable=readable, verdict=ended.verdict if ended else "",
+            described=(self.place.runs / name / DESCRIPTION).is_file(),
             doubt=bool(ended and ended.evaluation and not ended.evaluation.beats_majority),
             **_standing(watcher, status),
         )  # fmt: skip
@@ -374,6 +384,14 @@ class Handlers:
         """Show a run's report, as it is now."""
         name = request.path_params["name"]
         return self._page(read_run(self.place.run(name)), f"/runs/{urllib.parse.quote(name)}", name)
+
+    def description_file(self, request: Request) -> FileResponse:
+        """Return the description of all rows as a file."""
+        name = request.path_params["name"]
+        file = self.place.run(name) / DESCRIPTION
+        if not file.is_file():
+            raise InputError(f"the run {name!r} describes no rows")
+        return FileResponse(file, filename=f"{name}.csv", media_type="text/csv")
 
     def result(self, request: Request) -> HTMLResponse:
         """Show what the site itself has of a run, with its own rows."""
