@@ -25,8 +25,12 @@ from fedgeom.deploy.preview import preview
 from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.errors import FedgeomError, InputError, printable
 from fedgeom.federation.record import Status
+from fedgeom.methods.catalogue import load_model
+from fedgeom.methods.describe.method import Describe
+from fedgeom.methods.describe.model import Description
 from fedgeom.protocols.plan import leaves as planned_leaves
 from fedgeom.report.at_site import RESULTS, read_site_run
+from fedgeom.report.description import description_csv
 from fedgeom.report.markup import POLICY, duration, interval_chart
 from fedgeom.report.outcomes import KINDS as ROUND_KINDS
 from fedgeom.report.outcomes import curve_chart, round_charts
@@ -124,8 +128,6 @@ def sentence(error: BaseException) -> tuple[str, int]:
     )
 
 
-DESCRIPTION = "description.csv"
-"""The file of a run that describes rows."""
 MOST_FORM = 200_000
 """A form of more bytes is none of ours."""
 
@@ -356,7 +358,7 @@ class Handlers:
         return self.pages(
             "run.html", name=name, line=run_line(self.place.runs / name), log=studio_runs.log_end(self.place, name),
             readable=readable, verdict=ended.verdict if ended else "",
-            described=(self.place.runs / name / DESCRIPTION).is_file(),
+            described=run_line(self.place.runs / name).method == Describe.name,
             doubt=bool(ended and ended.evaluation and not ended.evaluation.beats_majority),
             **_standing(watcher, status),
         )  # fmt: skip
@@ -385,13 +387,14 @@ class Handlers:
         name = request.path_params["name"]
         return self._page(read_run(self.place.run(name)), f"/runs/{urllib.parse.quote(name)}", name)
 
-    def description_file(self, request: Request) -> FileResponse:
+    def description_file(self, request: Request) -> Response:
         """Return the description of all rows as a file."""
         name = request.path_params["name"]
-        file = self.place.run(name) / DESCRIPTION
-        if not file.is_file():
+        found = load_model(self.place.run(name))
+        if not isinstance(found, Description):
             raise InputError(f"the run {name!r} describes no rows")
-        return FileResponse(file, filename=f"{name}.csv", media_type="text/csv")
+        how = {"content-disposition": f'attachment; filename="{name}.csv"'}
+        return Response(description_csv(found), media_type="text/csv", headers=how)
 
     def result(self, request: Request) -> HTMLResponse:
         """Show what the site itself has of a run, with its own rows."""
