@@ -1,6 +1,6 @@
 """fedgeom beside what one would take instead: the same job, each in an environment and processes of its own.
 
-    python benchmarks/peers.py                     # all jobs, in turns; writes results/peers.json (an hour)
+    python benchmarks/peers.py                     # all jobs, in turns; writes results/peers.json
     python benchmarks/peers.py --only training     # one job: training, table or cells
     python benchmarks/peers.py --quick --turns 1   # few rows, once; writes nothing
 
@@ -211,7 +211,7 @@ def images(path: Path, quick: bool) -> None:
     """Write Fashion-MNIST dealt to 20 clients, Dirichlet .5."""
 
     whole = load_set("fashion-mnist", n_sites=1)
-    chosen = np.random.default_rng(0).permutation(len(whole.train[0]))[: 1200 if quick else 12_000]
+    chosen = np.random.default_rng(0).permutation(len(whole.train[0]))[: 600 if quick else 3000]
     X = np.asarray(whole.train[0].X)[chosen].reshape(len(chosen), -1)
     y = as_numbers(whole.train[0].y[chosen])
     dealt = Dirichlet(alpha=0.5, min_rows=10).over(X, y, n_sites=20, seed=0)
@@ -229,7 +229,7 @@ def as_numbers(labels: Any) -> Any:
 
 
 def training(quick: bool, turns: int) -> dict[str, Any] | None:
-    """FedAvg of a small ConvNet over 20 clients."""
+    """FedAvg of a small ConvNet over 20 clients with 3,000 images."""
     if missing("fashion_mnist.npz"):
         return None
     with tempfile.TemporaryDirectory() as folder:
