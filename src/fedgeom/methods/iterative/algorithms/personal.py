@@ -132,7 +132,7 @@ class FedALA(Algorithm):
     weight_learning_rate: Annotated[float, POSITIVE] = 1.0
     """η: the rate of the weights."""
     weight_rows: Annotated[float, Between(0, 1, open_low=True)] = 0.8
-    """The share of the site's rows, drawn in each round, on which weights are learned."""
+    """The share of the site's rows, drawn in each round, on which weights are learnt."""
     weight_steps: Annotated[int, Between(1, 1000)] = 10
     """How many steps the weights take in a round, each on all of these rows."""
 
