@@ -166,7 +166,7 @@ class Cox(CoxSettings, Method):
     site: ClassVar[type[Site[Any]]] = CoxSite
     model_type: ClassVar[type[Model]] = CoxModel
     column_floors: ClassVar[bool] = True
-    predicts: ClassVar[bool] = False
+    takes_holdout: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,6 @@ class CoxModel(Model):
     """Proportional hazards: `summary` has the table, `statistics` the fit, `predict` relative hazards."""
 
     method = "cox"
-    predicts: ClassVar[bool] = True
     coefficients: Floats
     """(columns,): log hazard ratios per unit of each column as it came."""
     states: npt.NDArray[np.uint8]
