@@ -260,7 +260,7 @@ class Cox(CoxSettings, Method):
         elif not model.facts["converged"]:
             notices.append(
                 RunWarning(
-                    f"the fit did not converge in {int(model.facts['steps']) + 1} steps; no errors or p values are told",
+                    f"the fit did not converge in {int(model.facts['steps']) + 1} steps: no errors, no p values",
                     remedy="coefficients are those of the last step: allow more (n_rounds), or look for extreme values",
                 )
             )
