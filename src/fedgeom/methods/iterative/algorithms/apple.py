@@ -90,7 +90,7 @@ class Apple(Algorithm):
     """Core models travel in the open."""
     share_learning_rate: Annotated[float, POSITIVE] = 0.001
     """The rate of the shares p_ij."""
-    mu: Annotated[float, Between(0)] = 0.1
+    mu: Annotated[float, Between(0)] = 0.001
     """μ: how firmly shares are held near 1/K at first."""
     settling: Annotated[float, SHARE] = 0.2
     """The share of the rounds over which λ falls to 0."""
