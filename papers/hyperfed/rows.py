@@ -97,14 +97,16 @@ MAKERS: dict[str, Callable[..., Algorithm]] = {
 """Rivals have the settings of the paper's Appendix B."""
 CORE = ("FedAvg", "FedProx", "SCAFFOLD", "SphereFed", "HyperFed", CHANGED, MOMENTUM, "FedAvgM")
 TABLE_1 = ("FedDyn", "MOON", "FedRoD", "FedBABU", "HyperFed-Averaged", "HyperFed-Geodesic", "HyperFed-Shared")
-TABLE_2 = ("HyperFed-Fixed", "FedPer", "Ditto", "pFedMe", "FedMTL", "APPLE")
+PERSONAL = ("FedMTL", "APPLE")
+"""Rows whose joint model is the mean of what sites made for themselves: nobody predicts by it."""
+TABLE_2 = ("HyperFed-Fixed", "FedPer", "Ditto", "pFedMe", *PERSONAL)
 FAIR = (SPHERE, LOCAL, CALIBRATED)
 OTHERS = (POOLED, "FedNova", "FedLC", "FedRep", "FedProto")
 NINE = ("FedAvg", "FedProx", "SCAFFOLD", "SphereFed", "HyperFed", CHANGED, "FedDyn", "FedRoD", "FedBABU", "MOON")
 """Rows by how much depends on them; the last are those of Table 1 without ablations."""
 
 
-OWN_WAY = ("FedRoD", "FedPer", "FedRep", "FedProto", "pFedMe", "Ditto", "FedMTL", "APPLE", LOCAL)
+OWN_WAY = ("FedRoD", "FedPer", "FedRep", "FedProto", "pFedMe", "Ditto", *PERSONAL, LOCAL)
 """Rows with a way of their own to personal models; all others take five more steps at the site."""
 
 
