@@ -36,8 +36,8 @@ from fedgeom.methods.iterative.learners import Learner as Learner
 from fedgeom.methods.iterative.learners.torch_module import TorchLearner as TorchLearner
 from fedgeom.methods.iterative.losses import Batch as Batch
 from fedgeom.methods.iterative.losses import Loss as Loss
-from fedgeom.methods.iterative.networks.base import Network as Network
-from fedgeom.methods.iterative.networks.base import own_network as own_network
+from fedgeom.methods.iterative.networks import Network as Network
+from fedgeom.methods.iterative.networks import own_network as own_network
 from fedgeom.methods.iterative.objective import Objective as Objective
 from fedgeom.methods.iterative.optimizer import Optimizer as Optimizer
 from fedgeom.methods.iterative.optimizer import Schedule as Schedule

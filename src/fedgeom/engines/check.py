@@ -35,7 +35,7 @@ from fedgeom.federation.preparation import NoColumnLeftError
 from fedgeom.federation.steps import Columns
 from fedgeom.methods.catalogue import as_method
 from fedgeom.methods.label_names import look_ahead
-from fedgeom.preparation.pipeline import prepared_method
+from fedgeom.preparation import prepared_method
 from fedgeom.protocols.names import CountNames
 from fedgeom.protocols.plan import Costs, costs_of, shape_of
 from fedgeom.protocols.preparation import left_out

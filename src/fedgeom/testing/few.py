@@ -41,7 +41,8 @@ class OddTable:
 
     def method(self, method: Method) -> Method:
         """Return the method as it can take the table."""
-        changes: dict[str, Any] = {"holdout": self.holdout} if self.holdout and method.predicts else {}
+        tested = method.predicts and method.takes_holdout
+        changes: dict[str, Any] = {"holdout": self.holdout} if self.holdout and tested else {}
         if self.prepare and not method.preparing:
             changes["prepare"] = "table" if self.prepare == "table" else [Scale(max_value=3)]
             if hasattr(method, "space"):
@@ -118,12 +119,6 @@ class OpenFinding:
 
 
 OPEN: tuple[OpenFinding, ...] = (
-    OpenFinding(
-        "N15",
-        "products of bins and columns that few sites have, where rows are held out",
-        ("ridge.gram", "ridge-update.gram"),
-        of=lambda method: "binned" in str(method.terms().get("features")),
-    ),
     OpenFinding("N3", "products of two columns that few rows have numbers in at once, most being 0; third values"),
     OpenFinding(
         "N14", "class sums, with Ridge, of columns that few rows of the class have another number than 0 in"
