@@ -9,6 +9,7 @@ import pytest
 import fedgeom
 from fedgeom import Apple, InputError
 from fedgeom.errors import FedgeomError
+from fedgeom.protocols.plan import leaves
 from tests.methods.iterative.making import BOWLS, bowls, own, unlike, whole
 
 SITES = unlike(n_sites=4)
@@ -38,9 +39,15 @@ def test_that_all_see_all_models_is_in_the_terms_and_strict_sites_refuse() -> No
         fedgeom.run(Apple(**SHORT), SITES, policy=fedgeom.Policy(secure_only=True))
 
 
+def test_the_list_of_what_would_leave_says_who_sees_it() -> None:
+    shown = [line for line in leaves(Apple(**SHORT)) if "trained parameters" in line]
+    assert shown
+    assert all("every other site" in one for one in shown)
+
+
 def test_sites_are_given_every_sites_model() -> None:
     run = fedgeom.run(Apple(**SHORT), SITES)
-    asked = [entry.bytes for entry in run.ledger if entry.kind == "train.open" and entry.site == "s0"]
+    asked = [entry.bytes for entry in run.ledger if entry.kind == "train.among-all" and entry.site == "s0"]
     plain = fedgeom.run(fedgeom.FedAvg(**SHORT, secure=False), SITES)
     usual = [entry.bytes for entry in plain.ledger if entry.kind == "train.open" and entry.site == "s0"]
     model = 8 * whole(run.model).size

@@ -13,10 +13,10 @@ from fedgeom.arrays import Floats, Ints
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.plan import Shape
 from fedgeom.federation.settings import POSITIVE, SHARE, Between
-from fedgeom.federation.site import Site
+from fedgeom.federation.site import Site, answers
 from fedgeom.methods.aggregation import LARGEST
 from fedgeom.methods.iterative.algorithm import Algorithm, Specimen
-from fedgeom.methods.iterative.messages import Leaves
+from fedgeom.methods.iterative.messages import Leaves, TrainOpen, Update
 from fedgeom.methods.iterative.settings import Round
 from fedgeom.methods.iterative.site import TrainingSite
 from fedgeom.methods.iterative.task import Task
@@ -36,8 +36,19 @@ def alike(model: Tree, sites: int) -> Tree:
     return Tree({branch(number): model for number in range(sites)})
 
 
+class TrainAmongAll(TrainOpen, kind="train.among-all", answer=Update):
+    """Ask a site to train its core model, and give it those of all sites."""
+
+    answer_reveals: ClassVar[str] = (
+        "to the coordinator and, in the next round, to every other site: this site's trained parameters; to the "
+        "coordinator alone its number of rows, its losses and right answers on rows set aside"
+    )
+
+
 class AppleLoop(TrainingLoop):
     """One run of `Apple`: beside the mean it keeps every site's core model, and gives all of them to all sites."""
+
+    open_question = TrainAmongAll
 
     def _rounds(self, state: State) -> tuple[State, list[float]]:
         return super()._rounds(state | {CORES: alike(state["model"], len(self.cohort.joined.keys))})
@@ -53,6 +64,11 @@ class AppleLoop(TrainingLoop):
 
 class AppleSite(TrainingSite):
     """Answers questions with core models of all sites in them."""
+
+    @answers(TrainAmongAll)
+    def train_among_all(self, ask: TrainAmongAll) -> Update:
+        """Train and show the result."""
+        return self.train_open(ask)
 
     def given_state(self, given: Leaves, task: Task) -> State:
         """Read the mean and all sites' core models, and add the place of this site's own."""
