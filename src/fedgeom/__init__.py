@@ -10,7 +10,7 @@ Data             SiteData, split, partition, holdout, Holdout, read_site, shared
 Methods          Hulls, Moments, XCLP, XCLPTraining, Shrunk, PTopoFL, HyperFed, Ridge, Ellipses, PoincareMap, Pipeline
 Statistics       describe, Describe, Regression, Cox
 Algorithms       FedAvg, FedAvgM, FedExP, FedAdam, FedYogi, FedNova, FedProx, Scaffold, FedDyn, FedDC, LocalOnly
-Personal ones    Ditto, PFedMe, FedALA, FedPer, FedRep, FedBABU, Interpolated
+Personal ones    Ditto, FedMTL, PFedMe, FedALA, FedPer, FedRep, FedBABU, Interpolated, Apple
 For networks     Moon, FedNTD, FedSAM, FedRoD, FedLC, SphereFed, FedProto
 Classifiers      FederatedClassifier, PoincareSVC, EuclideanSVC
 Errors           FedgeomError, InputError, TooFewSitesError

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from fedgeom.methods.ellipses.method import Ellipses as Ellipses
     from fedgeom.methods.hulls.method import Hulls as Hulls
     from fedgeom.methods.hyperfed.method import HyperFed as HyperFed
+    from fedgeom.methods.iterative.algorithms.apple import Apple as Apple
     from fedgeom.methods.iterative.algorithms.averaging import FedAvg as FedAvg
     from fedgeom.methods.iterative.algorithms.averaging import FedNova as FedNova
     from fedgeom.methods.iterative.algorithms.averaging import Interpolated as Interpolated
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from fedgeom.methods.iterative.algorithms.personal import Ditto as Ditto
     from fedgeom.methods.iterative.algorithms.personal import FedALA as FedALA
     from fedgeom.methods.iterative.algorithms.personal import FedBABU as FedBABU
+    from fedgeom.methods.iterative.algorithms.personal import FedMTL as FedMTL
     from fedgeom.methods.iterative.algorithms.personal import FedPer as FedPer
     from fedgeom.methods.iterative.algorithms.personal import FedRep as FedRep
     from fedgeom.methods.iterative.algorithms.personal import PFedMe as PFedMe
@@ -54,6 +56,7 @@ HOMES = {
     "Ellipses": ("ellipses.method", "ellipses"),
     "Hulls": ("hulls.method", "hulls"),
     "HyperFed": ("hyperfed.method", "hyperfed"),
+    "Apple": ("iterative.algorithms.apple", "apple"),
     "Ditto": ("iterative.algorithms.personal", "ditto"),
     "FedALA": ("iterative.algorithms.personal", "fedala"),
     "FedAvg": ("iterative.algorithms.averaging", "fedavg"),
@@ -63,6 +66,7 @@ HOMES = {
     "FedDyn": ("iterative.algorithms.proximal", "feddyn"),
     "FedExP": ("iterative.algorithms.server_optimizers", "fedexp"),
     "FedLC": ("iterative.algorithms.networks", "fedlc"),
+    "FedMTL": ("iterative.algorithms.personal", "fedmtl"),
     "FedNTD": ("iterative.algorithms.networks", "fedntd"),
     "FedNova": ("iterative.algorithms.averaging", "fednova"),
     "FedAdam": ("iterative.algorithms.server_optimizers", "fedadam"),
@@ -94,6 +98,7 @@ SUMMARIES = {
     "ellipses": "For sites that name classes in their own words: one exchange of averages and spreads of each class.",
     "hulls": "For sites that name classes in their own words: one exchange of the rounded outlines of each class.",
     "hyperfed": "For sites that lack some classes: a network with a fixed point for each class (Liao et al. 2023).",
+    "apple": "For comparison: each site mixes all sites' models for itself, so that all see them (Luo and Wu 2022).",
     "ditto": "For sites whose patients differ: each also gets a model of its own near the joint one (Li et al. 2021).",
     "fedala": "For sites whose patients differ: each learns how much of the joint model to take (Zhang et al. 2023).",
     "fedavg": "The standard way to train together: each site trains on its rows, and the models are averaged.",
@@ -103,6 +108,7 @@ SUMMARIES = {
     "feddyn": "For sites whose patients differ: FedAvg with a correction that each site keeps (Acar et al. 2021).",
     "fedexp": "For models that FedAvg trains slowly: longer steps where sites disagree (Jhunjhunwala et al. 2023).",
     "fedlc": "For networks at sites with few rows of some classes: these get larger margins (Zhang et al. 2022).",
+    "fedmtl": "For sites whose patients differ: each has a model of its own, near the mean of all (Smith et al. 2017).",
     "fedntd": "For networks at sites that lack some classes: what is known of them is kept (Lee et al. 2022).",
     "fednova": "For sites of very different sizes: FedAvg that allows for how long each trained (Wang et al. 2020).",
     "fedadam": "For models that FedAvg trains slowly: adaptive steps at the coordinator, by Adam (Reddi et al. 2021).",

@@ -29,6 +29,8 @@ ALGORITHMS = {
     "fedexp": "FedExP",
     "feddc": "FedDC",
     "fedala": "FedALA",
+    "fedmtl": "FedMTL",
+    "apple": "Apple",
 }
 """All algorithms for any learner, by the name that a federation file uses."""
 DEEP = {
