@@ -176,7 +176,9 @@ class TrainingSite(SummingSite[TrainingMemory]):
         figures = Figures()
         if aside.any():
             figures = Figures.of(self.task(round, rate, aside), joint, rule.own_model(task, state, sent, own))
-        memory.trained[round], memory.before, memory.own = asked, had, to_wire(own)
+        memory.trained[round] = asked
+        memory.before = had
+        memory.own = to_wire(own)
         return sent, rule.weight(task), figures
 
     def given_state(self, given: Leaves, task: Task) -> State:
