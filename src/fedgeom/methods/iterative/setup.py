@@ -397,7 +397,9 @@ class SiteGroup(msgspec.Struct, kw_only=True):
         anew = any(rule.regroups_in(round) for round in range(self.round + 1, ask.round + 1))
         if not anew:
             if ask.group != self.group:
-                raise ProtocolError("the site was told another group before; the terms group nobody anew since")
+                raise ProtocolError(
+                    "the site was told another group before; the terms of this run change no groups"
+                )
             if not _agree(factors, self.factors) or not _agree(faster, self.faster):
                 raise ProtocolError(
                     "sites of this group were given other weights or learning rates before; the terms change none since"
