@@ -125,7 +125,7 @@ DRAWN: dict[str, Callable[[], Any]] = {
     "hulls": lambda: rows_of(fedgeom.Hulls(embedding="discriminant"), lumps()),
     "ellipses": lambda: rows_of(fedgeom.Ellipses(), lumps()),
     "moments": lambda: rows_of(fedgeom.Moments(space="euclidean"), lumps()),
-    "ridge": lambda: rows_of(fedgeom.Ridge(), lumps()),
+    "ridge": lambda: rows_of(fedgeom.Ridge(features="linear"), lumps()),
     "shrunk": lambda: rows_of(fedgeom.Shrunk(), lumps()),
     "training": lambda: rows_of(fedgeom.FedAvg(n_rounds=5), lumps()),
     "xclp": lambda: rows_of(fedgeom.XCLP(), lumps(unlabelled=True)),
