@@ -447,6 +447,9 @@ How to read it:
 - The server keeps nothing. When it dies the coordinator starts it again, the sites connect anew by themselves, and
   whatever was on its way is asked for again.
 - An answer that a site cannot write down does not leave: with a full disk a site is lost like one that was killed.
+- Tests have what the table has not: members of a cluster killed (`tests/deploy/test_cluster.py`); a part lost on its
+  way, a question above the site's limit (`tests/engines/nats/test_engine.py`); a message of a gigabyte, 10,000
+  connections (`test_ways.py`).
 - A coordinator that died goes on with `fedgeom submit --resume RUN`: the answers that came are in the run's
   transcript, only the rest is asked.
 - A site that missed a question and answers such a one again later is not called lost; a warning of the run says

@@ -1,4 +1,4 @@
-"""What a coordinator can say about a row from what it decodes: a Gaussian, the corners of a hull, pooled moments.
+"""What a coordinator can say about a row from what it decodes: Gaussians, corners of hulls, moments, landmarks.
 
     python benchmarks/row_leakage.py                # everything; writes results/row_leakage.json
     python benchmarks/row_leakage.py --quick        # fewer draws; writes nothing
@@ -17,7 +17,9 @@ a row whether it is among those drawn. Three figures:
 - row: how often the attacker finds the row when it is shown that and 99 fresh ones.
 
 "gaussian" is what `Ellipses` shows of a class: covariances from 2 rows for each column on, below that variances only;
-"unguarded" is the covariance always. "moments" are those of five hospitals' rows together, as many of each.
+"unguarded" is the covariance always. "moments" are those of five hospitals' rows together, as many of each. "landmark"
+is what `PoincareMap` shows of a cell of so many rows of all sites together: their mean; "landmark-20d" is that of CD4 T
+cells of Kang's donors in 20 principal components.
 """
 
 from __future__ import annotations
@@ -40,11 +42,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from papers.common import Floats, load_data
 from papers.hulls.plain import local_hulls
+from papers.maps.sets import prepared
 
 RESULTS = Path(__file__).parent / "results" / "row_leakage.json"
 SIZES = (2, 5, 10, 20, 50, 100, 500)
 NEAR, OTHERS, KNOWN = 0.05, 99, 2000
-WAYS = ("gaussian", "unguarded", "gaussian-2d", "hull", "moments")
+WAYS = ("gaussian", "unguarded", "gaussian-2d", "hull", "moments", "landmark", "landmark-20d")
 
 
 def standard(rows: Floats, known: Floats) -> Floats:
@@ -85,15 +88,18 @@ def figures(like: Floats, guesses: Floats, inside: Floats, count: int) -> tuple[
 
 
 @functools.cache
-def one_class() -> Floats:
-    """Return the rows of the class."""
+def one_class(components: bool = False) -> Floats:
+    """Return the rows of the class: in markers, or of another set in principal components."""
+    if components:
+        cells, X = prepared("kang")
+        return X[cells.y == "CD4 T cells", :20]
     z = load_data("hipc_tcell_5hospitals.npz")
     return np.asarray(z["X"][(z["site"] == 0) & (z["y"] == 6)], np.float64)
 
 
 def play(way: str, size: int, rng: np.random.Generator) -> tuple[float, float, float]:
     """Draw a class of so many rows, show the coordinator what it would see, and let it guess."""
-    rows = one_class()
+    rows = one_class(way == "landmark-20d")
     rows = rows[rng.permutation(len(rows))[: KNOWN + 5 * size + 200]]
     rows = standard(rows[KNOWN:], rows[:KNOWN])
     if way in ("hull", "gaussian-2d"):
@@ -109,6 +115,8 @@ def play(way: str, size: int, rng: np.random.Generator) -> tuple[float, float, f
         )
         gaps = np.linalg.norm(asked[:, None] - corners[None], axis=2).min(axis=1)
         return figures(-gaps, corners, inside, size)
+    if way.startswith("landmark"):
+        return figures(asked @ inside.mean(axis=0), inside.mean(axis=0)[None], inside, size)
     shown = rows[: 5 * size] if way == "moments" else inside
     mean, covariance = gaussian(shown, 0.0 if way in ("unguarded", "moments") else 2.0)
     like, guesses = of_moments(mean, covariance, asked)

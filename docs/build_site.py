@@ -20,6 +20,8 @@ SHOWN = (
     "papers/**/*.png", "examples/*.py", "src/fedgeom/studio/vendor/README.md", "benchmarks/results/*.json",
 )  # fmt: skip
 """What the site is made of."""
+RANKS = {"papers/**/*.md": 0.1, "CHANGELOG.md": 0.1, "docs/reference/*.md": 0.5}
+"""How much pages count in the search, where that is not 1: figures and lists come after what explains."""
 ELSEWHERE = "https://unpkg.com/iframe-worker/shim"
 SHIM = "docs/vendor/iframe-worker/shim.js"
 """What lets the search work from a disk: where the theme would load it from, and where it is."""
@@ -37,7 +39,16 @@ def gather(target: Path) -> int:
             count += 1
     reference = runpy.run_path(str(ROOT / "docs" / "make_reference.py"))
     written: int = reference["write"](target / "docs" / "reference")
+    rank(target)
     return count + written
+
+
+def rank(pages: Path) -> None:
+    """Say on the copied pages how much they count in the search."""
+    for pattern, boost in RANKS.items():
+        for page in pages.glob(pattern):
+            text = page.read_text(encoding="utf-8")
+            page.write_text(f"---\nsearch:\n  boost: {boost}\n---\n\n{text}", encoding="utf-8")
 
 
 def build(site: Path) -> int:

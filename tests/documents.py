@@ -202,7 +202,9 @@ SMALLER = {
 }
 """What is made smaller in the blocks of a page, so that a test takes a second: the same calls over fewer rounds."""
 
-ELSEWHERE = {"docs/training.md": "tests/methods/iterative/test_docs.py runs its blocks"}
+ELSEWHERE = dict.fromkeys(
+    ("docs/training.md", "docs/own-algorithm.md"), "tests/methods/iterative/test_docs.py runs their blocks"
+)
 """Pages whose blocks another test runs."""
 
 

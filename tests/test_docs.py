@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import runpy
 import shlex
@@ -123,8 +124,9 @@ def test_every_toml_block_can_be_read_and_its_method_has_these_settings(name):
         method_class(settings.pop("name"))(**settings)
 
 
-def test_the_federation_file_s_page_has_every_key():
-    page = (ROOT / "docs" / "federation-file.md").read_text(encoding="utf-8")
+def test_every_key_of_a_federation_file_is_explained():
+    pages = ("federation-file", "evaluation")
+    page = "".join((ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8") for name in pages)
     listed = {
         key for row in re.findall(r"^\| ([^|]*) \|", page, re.MULTILINE) for key in re.findall(r"[a-z_]+", row)
     }
@@ -155,7 +157,11 @@ def test_the_site_is_built_without_a_warning_and_needs_nothing_from_elsewhere(tm
             r"""<(?:script|link|img)[^>]+(?:src|href)=["']?((?:https?:)?//[^"' >]+)""", page.read_text()
         )
         assert not loaded, page
-    assert "hyperbolic" in (tmp_path / "site" / "search" / "search_index.js").read_text(encoding="utf-8")
+    index = (tmp_path / "site" / "search" / "search_index.js").read_text(encoding="utf-8")
+    entries = json.loads(index[index.index("{") :].rstrip("; \n"))["docs"]
+    counts = {entry["location"].partition("#")[0]: entry.get("boost", 1) for entry in entries}
+    assert counts["docs/ridge.html"] == 1
+    assert all(count < 1 for page, count in counts.items() if page.startswith("papers/"))
 
 
 METHOD_PAGES = [

@@ -95,3 +95,31 @@ def test_the_package_alone_loads_nothing_heavy(code):
 )
 def test_what_only_some_need_is_loaded_by_them(code):
     assert not loaded(code) & {"sklearn", "pandas", "anndata", "matplotlib", "torch", "flwr"}
+
+
+def sections(name):
+    """Return what the Parameters section of a public name says of each parameter, a line each."""
+    said = inspect.getdoc(getattr(fedgeom, name)) or ""
+    found = re.search(r"^Parameters\n-+\n(.*?)(?=^[A-Z]\w+\n-+\n|\Z)", said, flags=re.DOTALL | re.MULTILINE)
+    listed = re.findall(r"^\*{0,2}(\w+): (.+)$", found[1], flags=re.MULTILINE) if found else []
+    return dict(listed)
+
+
+NOT_CALLED = {"Ledger", "Method", "Model", "Run", "Site"}
+"""What a run makes, and what others extend."""
+
+
+def called():
+    """Return the public names that people call: functions, methods and other settings."""
+    errors = [name for name in NAMES if name.endswith("Error")]
+    return [name for name in NAMES if callable(getattr(fedgeom, name)) and name not in {*errors, *NOT_CALLED}]
+
+
+@pytest.mark.parametrize("name", called())
+def test_everything_that_is_called_lists_its_parameters_with_type_and_default(name):
+    said = sections(name)
+    wanted = inspect.signature(getattr(fedgeom, name)).parameters
+    assert list(said) == list(wanted)
+    for one in wanted.values():
+        optional = one.default is not one.empty
+        assert said[one.name].endswith(" if not given") == optional, f"{name}: {one.name}: {said[one.name]}"

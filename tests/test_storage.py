@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import stat
@@ -306,6 +307,29 @@ def test_a_lock_keeps_another_process_out_until_that_one_dies(tmp_path):
         with storage.locked(lock, "busy"):
             assert storage.is_locked(lock)
     assert not storage.is_locked(lock)
+
+
+def test_whoever_only_looks_whether_a_lock_is_held_takes_it_from_nobody(tmp_path, monkeypatch):
+    lock = tmp_path / "lock"
+    pauses = []
+    with lock.open("ab") as looking:
+        fcntl.flock(looking, fcntl.LOCK_SH)
+        assert not storage.is_locked(lock)
+        monkeypatch.setattr(
+            storage.time, "sleep", lambda seconds: (pauses.append(seconds), fcntl.flock(looking, fcntl.LOCK_UN))
+        )
+        with storage.locked(lock, "busy"):
+            assert storage.is_locked(lock)
+    assert len(pauses) == 1
+
+
+def test_a_lock_is_free_though_a_program_that_was_just_started_has_its_file_open(tmp_path):
+    lock = storage.Lock(tmp_path / "lock")
+    lock.acquire("busy")
+    inherited = os.dup(lock._file.fileno())
+    lock.release()
+    assert not storage.is_locked(lock.path)
+    os.close(inherited)
 
 
 def test_without_a_text_one_waits(tmp_path):

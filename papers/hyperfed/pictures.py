@@ -22,7 +22,7 @@ import numpy as np
 
 from fedgeom.geometry.hyperbolic import poincare
 from fedgeom.methods.iterative import Poincare
-from fedgeom.methods.iterative.learners.building import built_learner
+from fedgeom.methods.iterative.learners.torch_module import built_learner
 from fedgeom.methods.iterative.setup import scaled
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))

@@ -5,10 +5,11 @@
     python papers/maps/figure1.py --quick       # Paul, one seed; writes nothing
 
 Raw counts at the sites are prepared as by ``prepare="counts"``, put on a joint Poincaré map, and classified there:
-by the classes near landmarks (`PoincareMap`), by hulls (`Hulls(embedding="map")`), by a Gaussian for each class
-(`Moments`, in the disc and in a ball of five dimensions). Beside them are hulls on the joint discriminant map, which
-labels decide. A quarter of each site's rows is kept aside for the test; rows of classes that a site has fewer than
-eight of are left out there. All runs are secure runs, in one process.
+by the classes near landmarks (`PoincareMap`), by hulls (`Hulls(embedding="map")`), by a Gaussian for each class of all
+sites (`Moments`, in the disc and in a ball of five dimensions) or of each site (`Ellipses`), and by labels that spread
+between rows and anchors (`XCLP`). Beside them are hulls on the joint discriminant map, which labels decide. A quarter
+of each site's rows is kept aside for the test; rows of classes that a site has fewer than eight of are left out there.
+All runs are secure runs, in one process.
 """
 
 from __future__ import annotations
@@ -51,6 +52,8 @@ def methods(cells: Cells) -> dict[str, fedgeom.Method]:
         "near landmarks": fedgeom.PoincareMap(**given),
         "hulls on the map": fedgeom.Hulls(names="shared", embedding="map", **given),
         "Gaussians on the map": fedgeom.Moments(**disc),
+        "Gaussians of each site on the map": fedgeom.Ellipses(names="shared", **disc),
+        "labels spread on the map": fedgeom.XCLP(graph="anchors", **disc),
         "Gaussians in five dimensions": fedgeom.Moments(**ball),
         "hulls on the discriminant map": fedgeom.Hulls(names="shared", embedding="discriminant", **given),
     }

@@ -28,8 +28,7 @@ import numpy as np
 import fedgeom
 from fedgeom.federation.steps import Step
 from fedgeom.methods.ridge.features import Fourier
-from fedgeom.preparation import PCA, LogCounts, Scale, SelectVariable
-from fedgeom.preparation.pipeline import prepared_method
+from fedgeom.preparation import PCA, LogCounts, Scale, SelectVariable, prepared_method
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 import fedgeom
-from fedgeom.methods.iterative.learners.building import built_learner
+from fedgeom.methods.iterative.learners.torch_module import built_learner
 from fedgeom.methods.iterative.setup import scaled
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))

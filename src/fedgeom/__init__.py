@@ -39,7 +39,7 @@ _HOMES = {
     "Ledger": "fedgeom.federation.ledger",
     "Method": "fedgeom.federation.method",
     "Model": "fedgeom.federation.model",
-    "Pipeline": "fedgeom.preparation.pipeline",
+    "Pipeline": "fedgeom.preparation",
     "PoincareSVC": "fedgeom.geometry.hyperbolic.svm",
     "Policy": "fedgeom.federation.policy",
     "Run": "fedgeom.federation.results",
@@ -91,7 +91,7 @@ if TYPE_CHECKING:
     from fedgeom.methods.catalogue import load_model as load_model
     from fedgeom.methods.describe.method import Describe as Describe
     from fedgeom.methods.iterative.algorithm import Algorithm as Algorithm
-    from fedgeom.preparation.pipeline import Pipeline as Pipeline
+    from fedgeom.preparation import Pipeline as Pipeline
     from fedgeom.protocols.site import SummingSite as Site  # noqa: F401
     from fedgeom.study import compare as compare
     from fedgeom.study import sweep as sweep

@@ -1,13 +1,13 @@
 """What one needs to write a method, an algorithm, a learner or a reader of one's own, in one place.
 
 A method (examples/own_method.py, docs/own-method.md): `Method`, `Model`, `Site`, `SumQuestion`, `answers`, `join`,
-`hand_out`, `agree_on_names`, `Plain`. An algorithm (examples/own_algorithm.py, docs/training.md): `Algorithm`, `Task`,
-`Tree`, `Objective`, `Round`. Settings say what they may be: `Between`, `Choice`. Hold what you wrote to the contract
-with `fedgeom.testing.check_method`. A learner: `Learner`; a torch module: `TorchLearner`. Also an `Aggregation`, a
-`Schedule`, a `Personal` part; for networks a body (`Network`, or a function and `own_network`), a `Head`, a `Loss` of
-a `Batch`, an `Optimizer` (`TorchOptimizer`: any of torch's), an `Augmentation`, and the hooks `Algorithm.local_step`
-and `Algorithm.local_train`. A reader of files
-(examples/own_reader.py): `register_reader`, `Table`, and for tables with named columns `from_columns` and `read_text`.
+`hand_out`, `agree_on_names`, `Plain`. An algorithm (examples/own_algorithm.py, docs/own-algorithm.md): `Algorithm`,
+`Task`, `Tree`, `Objective`, `Round`. Settings say what they may be: `Between`, `Choice`. Hold what you wrote to the
+contract with `fedgeom.testing.check_method`. A learner: `Learner`; a torch module: `TorchLearner`. Also an
+`Aggregation`, a `Schedule`, a `Personal` part; for networks a body (`Network`, or a function and `own_network`), a
+`Head`, a `Loss` of a `Batch`, an `Optimizer` (`TorchOptimizer`: any of torch's), an `Augmentation`, and the hooks
+`Algorithm.local_step` and `Algorithm.local_train`. A reader of files (examples/own_reader.py): `register_reader`,
+`Table`, and for tables with named columns `from_columns` and `read_text`.
 """
 
 from fedgeom.data.csv import read_text as read_text
@@ -36,8 +36,8 @@ from fedgeom.methods.iterative.learners import Learner as Learner
 from fedgeom.methods.iterative.learners.torch_module import TorchLearner as TorchLearner
 from fedgeom.methods.iterative.losses import Batch as Batch
 from fedgeom.methods.iterative.losses import Loss as Loss
-from fedgeom.methods.iterative.networks.base import Network as Network
-from fedgeom.methods.iterative.networks.base import own_network as own_network
+from fedgeom.methods.iterative.networks import Network as Network
+from fedgeom.methods.iterative.networks import own_network as own_network
 from fedgeom.methods.iterative.objective import Objective as Objective
 from fedgeom.methods.iterative.optimizer import Optimizer as Optimizer
 from fedgeom.methods.iterative.optimizer import Schedule as Schedule

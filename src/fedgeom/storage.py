@@ -13,6 +13,7 @@ import os
 import secrets
 import stat
 import sys
+import time
 import zipfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -224,6 +225,10 @@ def check_archive(file: str | Path) -> None:
     check_unpacked(file, size)
 
 
+LOCK_TRIES = 50
+"""How often a lock is tried that is not to be waited for."""
+
+
 class Lock:
     """A lock file, which the system releases when the process that holds it dies."""
 
@@ -238,15 +243,32 @@ class Lock:
         file = open_to_append(self.path)
         if sys.platform != "win32":
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | (fcntl.LOCK_NB if busy else 0))
+                self._take(file, wait=not busy)
             except BlockingIOError as error:
                 file.close()
                 raise InputError(busy) from error
         self._file = file
 
+    @staticmethod
+    def _take(file: BinaryIO, *, wait: bool) -> None:
+        if wait:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            return
+        for tries_left in reversed(range(LOCK_TRIES)):
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if not tries_left:
+                    raise
+                time.sleep(0.01)  # perhaps somebody only looks whether it is held
+            else:
+                return
+
     def release(self) -> None:
         """Let another process have it."""
         if self._file is not None:
+            if sys.platform != "win32":
+                fcntl.flock(self._file, fcntl.LOCK_UN)  # a program just being started may have the file open, too
             self._file.close()
             self._file = None
 
@@ -264,10 +286,12 @@ def locked(path: str | Path, busy: str = "") -> Iterator[None]:
 
 def is_locked(path: str | Path) -> bool:
     """Say whether a living process holds a lock file."""
-    if not Path(path).exists():
+    if sys.platform == "win32" or not Path(path).exists():
         return False
-    try:
-        with locked(path, "held"):
-            return False
-    except InputError:
-        return True
+    with open_to_append(path) as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # several may look at a time
+        except BlockingIOError:
+            return True
+        fcntl.flock(file, fcntl.LOCK_UN)
+        return False

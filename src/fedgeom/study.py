@@ -157,7 +157,13 @@ def sweep(
         "equal": rows that try different numbers of settings or train for different times are refused.
     by: accuracy, balanced_accuracy, macro_f1 or auc; balanced_accuracy if not given
         The figure that settings are chosen by.
-    seeds, holdout, policy, rivals, folder, n_jobs, watch: as for `compare`
+    seeds: as for `compare`; 3 if not given
+    holdout: as for `compare`; 0.25 if not given
+    policy: as for `compare`; None if not given
+    rivals: as for `compare`; true if not given
+    folder: as for `compare`; None if not given
+    n_jobs: as for `compare`; 1 if not given
+    watch: as for `compare`; None if not given
 
     Returns
     -------

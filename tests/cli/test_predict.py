@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 from dataclasses import fields
+from importlib import import_module
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -447,7 +449,11 @@ def test_places_on_a_map_go_into_a_table_or_an_anndata_file(tmp_path):
     np.testing.assert_allclose(placed, run.model.transform(sites[0].X), atol=1e-6)
     said = call("predict", tmp_path / "run", tmp_path / "cells.h5ad", "--map", "--out", tmp_path / "out.h5ad")
     assert "obsm X_poincare" in " ".join(said.split())
-    np.testing.assert_allclose(anndata.read_h5ad(tmp_path / "out.h5ad").obsm["X_poincare"], wanted, atol=1e-9)
+    out = anndata.read_h5ad(tmp_path / "out.h5ad")
+    np.testing.assert_allclose(out.obsm["X_poincare"], wanted, atol=1e-9)
+    if find_spec("scanpy") is not None:  # it draws what was written, as any embedding
+        drawn = import_module("scanpy").pl.embedding(out, "X_poincare", color="fedgeom_class", show=False)
+        np.testing.assert_allclose(np.sort(drawn.collections[0].get_offsets(), axis=0), np.sort(wanted, axis=0))
     fedgeom.run(fedgeom.Moments(space="euclidean"), sites, record=tmp_path / "flat")
     assert "has rows on no map" in call("predict", tmp_path / "flat", file, "--map", code=2)
 

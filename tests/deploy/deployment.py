@@ -29,6 +29,7 @@ from fedgeom.deploy.nats_site import LINK, read_link
 from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.engines.processes import free_port
 from fedgeom.geometry.hyperbolic.sampling import labelled_disc
+from fedgeom.storage import write_file
 from tests.deploy.cluster import MEMBERS, Cluster
 from tests.deploy.making import ask_stewards, loosen
 
@@ -75,6 +76,13 @@ def processes() -> Iterator[Process]:
     for line in listed.stdout.splitlines():
         pid, parent, group, command = line.split(None, 3)
         yield Process(int(pid), int(parent), int(group), command)
+
+
+def kill_groups(found: Collection[Process]) -> None:
+    """Kill the groups of these processes, but not this process's own; one that has just ended is as good as killed."""
+    for group in {process.group for process in found} - {os.getpgrp()}:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(group, signal.SIGKILL)
 
 
 def has_open(process: Process, file: Path) -> bool:
@@ -238,9 +246,9 @@ class Federation:
         for process in self.running.values():
             process.wait(QUIET_SECONDS)
         self.cluster.stop()
-        self.until(lambda: not self.find(), 20, most=120)
-        for group in {process.group for process in self.find()}:
-            os.killpg(group, signal.SIGKILL)
+        self.until(lambda: not self.find(), most=QUIET_SECONDS)
+        kill_groups(self.find())
+        self.until(lambda: not self.find(), most=QUIET_SECONDS)
         for line in self.lines.values():
             line.close()
 
@@ -298,14 +306,22 @@ class Federation:
 
     def kill(self, name: str) -> None:
         """Kill a site, or the coordinator with its server: every process of it at once, without warning."""
-        self.running[name].kill()
-        for group in {process.group for process in self._parts_of(name)}:
-            os.killpg(group, signal.SIGKILL)
-        self.running.pop(name).wait()
+        process = self.running.pop(name)
+        process.kill()
+        process.wait()
+        kill_groups(self._parts_of(name))
 
     def _parts_of(self, name: str) -> list[Process]:
         """Return the processes that a site or the coordinator has started."""
         return [process for process in self.find(f"{self.root}/{name}") if " -m fedgeom." in process.command]
+
+    def hold(self, name: str, kind: str) -> None:
+        """Let a site that is cut off (`offline`) work on no question of this kind until it is released."""
+        write_file(self.root / f"{name}.held", kind.encode())
+
+    def release(self, name: str) -> None:
+        """Let a site that was held go on."""
+        (self.root / f"{name}.held").unlink()
 
     def answering(self, name: str) -> list[int]:
         """Return the processes that answer a question for a site just now: forks of the one that stays."""
@@ -322,7 +338,8 @@ class Federation:
         conductors = self.find(f"coordinator {job.name}")
         found = [process for process in conductors if has_open(process, job.run_folder / "lock")]
         for process in found:
-            os.kill(process.pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it has just ended
+                os.kill(process.pid, signal.SIGKILL)
         return bool(found) and self.until(lambda: not submit.is_conducted(job))
 
     # --- jobs ---

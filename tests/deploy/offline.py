@@ -2,6 +2,7 @@
 
 A `sitecustomize` that every process of a federation imports first. So a run that finishes has worked without a
 network, and an empty list says that nobody even tried. Ray, which Flower uses for simulations, is refused as well.
+A site so started can be held at a question of some kind (`Federation.hold`), so that a test does not race with the run.
 """
 
 from __future__ import annotations
@@ -47,6 +48,26 @@ def watch(event, arguments):
 
 
 sys.addaudithook(watch)
+
+if " answer " in " ".join(sys.orig_argv):
+    import time
+
+    import fedgeom.deploy.answers as answering
+
+    usual = answering.answer
+
+    def kind_held(place):
+        try:
+            return (place.parent / (place.name + ".held")).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def answer_unless_held(folder, request):
+        while (kind := kind_held(folder.path)) is not None and kind in request:
+            time.sleep(0.05)
+        return usual(folder, request)
+
+    answering.answer = answer_unless_held
 {more}
 """
 

@@ -32,7 +32,7 @@ from fedgeom.federation.record import read_folder
 from fedgeom.federation.session import Session
 from fedgeom.methods.catalogue import METHODS
 from tests.engines.nats.carrying import Server, nats_engine
-from tests.waiting import until
+from tests.waiting import HANG_SECONDS, until
 
 RUN, SEED = bytes(range(32)), 5
 
@@ -48,7 +48,7 @@ def carried(root: Path, folders: Mapping[str, SiteFolder]) -> Iterator[tuple[Nat
 
     where = root / "server"
     where.mkdir()
-    with nats_engine(where, list(folders), answer_in_turn, deadline=600.0, grace=60.0) as made:
+    with nats_engine(where, list(folders), answer_in_turn, deadline=HANG_SECONDS, grace=HANG_SECONDS) as made:
         yield made
 
 

@@ -16,7 +16,7 @@ from tests.deploy.test_deployment import METHODS, settings
 pytestmark = [pytest.mark.deployment, pytest.mark.full]
 
 TIMES = "wait = 20\ndeadline = 600\n"
-"""A killed site is given up ``wait`` seconds after Flower noticed that it is gone; who is only slow is not."""
+"""A killed site is given up ``wait`` seconds after it is gone; who is only slow is not."""
 HULLS, TRAINING = METHODS["hulls"], fedgeom.Scaffold(n_rounds=2, epochs=1)
 WITH_BERT, WITHOUT_BERT = ("anna", "bert", "carl"), ("anna", "carl", "dora")
 """As few sites as their policy allows."""
@@ -47,7 +47,11 @@ def finished(federation: Federation, job: Job, method: Method, sites: tuple[str,
 
 
 def lose_the_coordinator_then_a_site(federation: Federation) -> Job:
-    """Kill the coordinator and resume; kill a site, which ends the run; start it again and resume once more."""
+    """Kill the coordinator and resume; kill a site, which ends the run; start it again and resume once more.
+
+    Until it is killed, the site works on its fourth question.
+    """
+    federation.hold("bert", "hulls.extent")
     job = submit(federation, HULLS, WITH_BERT)
     reached(federation, job, 2)
     assert federation.kill_conductor(job)
@@ -57,6 +61,7 @@ def lose_the_coordinator_then_a_site(federation: Federation) -> Job:
     status = federation.wait(job)
     assert status["state"] == "failed", (status, federation.events(job)[-5:])
     assert "bert" in status["detail"]
+    federation.release("bert")
     federation.start_site("bert")
     assert federation.until(lambda: federation.connected("bert")), federation.said("bert")
     federation.resume(job)
@@ -69,7 +74,7 @@ def lose_the_coordinator_after_each_round(federation: Federation) -> Job:
     job = submit(federation, TRAINING, WITHOUT_BERT)
     for step in (11, 14):
         reached(federation, job, step)
-        if federation.kill_conductor(job):
+        if federation.kill_conductor(job) and federation.status(job)["state"] != "finished":
             federation.resume(job)
     finished(federation, job, TRAINING, WITHOUT_BERT)
     return job

@@ -195,7 +195,7 @@ def test_names_at_the_top_are_a_setting_of_methods_that_match_them(tmp_path):
             'method = "hulls"\nnames = "own"\n[parameters]\nnames = "shared"\n',
             r'names = "own" at the top, but names = "shared" in \[parameters\]',
         ),
-        ('method = "hulls"\nnames = "shared"\n[parameters]\nn_classes = 3\n', "the classes are then the words"),
+        ('method = "hulls"\nnames = "shared"\n[parameters]\nn_classes = 3\n', "the classes are then the names"),
     ],
 )
 def test_names_that_cannot_be(tmp_path, text, message):

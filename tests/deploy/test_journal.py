@@ -14,6 +14,7 @@ import pytest
 from fedgeom.deploy.journal import (
     KEEP_SECONDS,
     LONGEST,
+    TAIL,
     Journal,
     LocalEntry,
     StoredMemory,
@@ -171,6 +172,22 @@ def test_how_often(journal):
         journal.check_rate_limit(OTHER, 1)
     with pytest.raises(ProtocolError):
         journal.check_rate_limit(b"n" * 32, 0)
+
+
+def test_of_a_run_that_goes_on_only_the_end_of_a_long_ledger_is_read(journal, monkeypatch):
+    """A site that has run for years answers as quickly as a new one; a run that is new is counted over all lines."""
+    journal.enter(entry(OTHER))
+    for _ in range(2 * TAIL // 200):
+        journal.enter(entry(RUN))
+    read = []
+    lines = Journal._lines
+    monkeypatch.setattr(Journal, "_lines", lambda self, start: (read.append(start), lines(self, start))[1])
+    journal.check_rate_limit(RUN, 1)
+    assert len(read) == 1
+    assert read[0] > TAIL
+    with pytest.raises(ProtocolError, match="2 runs in the last 24 hours; its policy allows 2"):
+        journal.check_rate_limit(b"n" * 32, 2)
+    assert read[-1] == 0
 
 
 def test_old_memories_are_forgotten(journal, tmp_path):

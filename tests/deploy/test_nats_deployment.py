@@ -13,7 +13,7 @@ from fedgeom.deploy import submit
 from fedgeom.deploy.jobs import Job
 from fedgeom.deploy.journal import Journal
 from fedgeom.federation.ledger import Ledger
-from tests.deploy.deployment import Federation, parts
+from tests.deploy.deployment import QUIET_SECONDS, Federation, parts
 from tests.deploy.making import parameters_of
 from tests.deploy.offline import attempts_in, write_offline
 
@@ -83,7 +83,7 @@ def test_a_job_that_waits_for_a_site_is_stopped_and_resumed_when_the_site_is_bac
     assert there.until(lambda: "bert left" in there.said("coordinator"))
     waiting = there.submit(SETTINGS, name="waiting")
     assert there.until(lambda: submit.is_conducted(waiting) and len(there.events(waiting)) == 2)
-    submit.stop(there.coordinator, waiting)
+    submit.stop(there.coordinator, waiting, patience=QUIET_SECONDS)
     assert there.status(waiting)["state"] == "interrupted"
     there.start_site("bert")
     there.resume(waiting)
@@ -92,9 +92,11 @@ def test_a_job_that_waits_for_a_site_is_stopped_and_resumed_when_the_site_is_bac
 
 
 def test_a_job_whose_process_is_killed_is_told_so_and_resumed(there: Federation, job: Job) -> None:
+    there.hold("bert", "hulls.extent")
     killed = there.submit(SETTINGS, name="killed")
-    assert there.until(lambda: len(there.events(killed)) > 3, pause=0.01)
+    assert there.until(lambda: any(event["kind"] == "hulls.extent" for event in there.events(killed)))
     assert there.kill_conductor(killed)
+    there.release("bert")
     assert there.until(lambda: there.over(killed))
     assert there.status(killed)["state"] == "failed"
     assert "code -9" in there.status(killed)["detail"]

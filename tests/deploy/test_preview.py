@@ -11,7 +11,7 @@ import fedgeom
 from fedgeom.data.sites import SiteData
 from fedgeom.deploy.answers import read_data
 from fedgeom.deploy.federation_file import build_method, read_federation
-from fedgeom.deploy.preview import SHAPING, drawn, perturbed, preview, rows_shown
+from fedgeom.deploy.preview import SHAPING, drawn, perturbed, preview
 from fedgeom.errors import InputError
 from fedgeom.federation.method import ShownRows
 from fedgeom.federation.policy import Policy, StrictPolicy
@@ -103,15 +103,16 @@ def test_corners(anna, tmp_path):
         assert nearest.max() < 0.05  # every corner is a row, rounded
 
 
-def test_a_table_with_a_joint_map(anna, tmp_path):
+@pytest.mark.parametrize("embedding", ["discriminant", "map"])
+def test_a_table_with_a_joint_map(embedding, anna, tmp_path):
     rng = np.random.default_rng(1)
     y = np.repeat(["a", "b"], 40)
     np.savez(tmp_path / "anna.npz", X=rng.normal(size=(80, 5)) + 2.0 * (y == "b")[:, None], y=y)
-    found = preview(
-        anna, federation(tmp_path, 'method = "hulls"\n[parameters]\nembedding = "discriminant"\n'), sites=4
-    )
+    text = f'method = "hulls"\n[parameters]\nembedding = "{embedding}"\nepsilon = 0.1\n'
+    found = preview(anna, federation(tmp_path, text), sites=4)
     assert found.phantoms == 3
-    assert "hulls.scatter" in [one.question for one in found.messages]
+    asked = {"discriminant": "hulls.scatter", "map": "prepare.cell-sums"}[embedding]
+    assert asked in [one.question for one in found.messages]
     assert {c.label for c in found.corners} == {"a", "b"}
 
 
@@ -130,24 +131,18 @@ def test_a_message_too_large_is_refused_before_the_rehearsal(anna, tmp_path):
 
 
 class Strange(Moments):
-    """A stranger's method, which says itself which rows its questions show."""
+    """A stranger's method, which says itself which rows it shows."""
 
-    def rows_shown(self, site, question):
-        if not question.kind.startswith("join."):
-            return []
-        return [ShownRows(f"{site.name} {question.kind}", len(site), 1, site.X[:, :2], site.X[:1, :2])]
+    def rows_shown(self, shape):
+        (own,) = (table for table in shape.tables if table.name == shape.site)
+        return [ShownRows(f"{own.name} of {shape.n_sites}", len(own), 1, own.X[:, :2], own.X[:1, :2])]
 
 
-def test_any_method_can_say_which_rows_its_questions_show(anna, tmp_path, monkeypatch):
-    """Every question is passed on, as the site reads it; the last that shows rows counts."""
+def test_any_method_can_say_which_rows_it_shows(anna, tmp_path, monkeypatch):
     monkeypatch.setattr("fedgeom.deploy.preview.build_method", lambda file, plan: Strange())
-    found = preview(anna, federation(tmp_path, 'method = "moments"\n'))
-    joining = [one.question for one in found.messages if one.question.startswith("join.")]
-    assert len(joining) > 1
-    (shown,) = found.corners
-    assert shown.label == f"anna {joining[-1]}"
+    (shown,) = preview(anna, federation(tmp_path, 'method = "moments"\n')).corners
+    assert shown.label == "anna of 3"
     assert shown.share == 1 / len(read_data(anna))
-    assert rows_shown(Strange(), read_data(anna), []) == []
 
 
 def test_other_methods_have_no_corners(anna, tmp_path):

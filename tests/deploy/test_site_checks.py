@@ -99,7 +99,19 @@ def test_a_table_with_something_to_look_at_says_where_to_look(sites, tmp_path):
     np.savez(tmp_path / "anna.npz", **table)
     said = []
     check_site(sites["anna"], said.append)
-    assert said[1].startswith("the table has 1 fault that no method takes, and 0 odd things: fedgeom site check")
+    what = "the table has 1 fault that no method takes unprepared, and 0 odd things: fedgeom site check"
+    assert said[1].startswith(what)
+
+
+def test_a_raw_table_with_columns_of_text_may_connect_for_jobs_that_prepare_it(sites, tmp_path):
+    rows = "".join(f"{at % 7},{'ab'[at % 2]},{'xy'[at // 20]}\n" for at in range(40))
+    (tmp_path / "raw.csv").write_text(f"age,sex,ill\n{rows}")
+    edit(sites["anna"], str(tmp_path / "anna.npz"), str(tmp_path / "raw.csv"))
+    edit(sites["anna"], 'label = "y"', 'label = "ill"')
+    said = []
+    check_site(sites["anna"], said.append)
+    assert said[0] == "anna: 40 rows, 2 columns, 2 classes"
+    assert said[1].startswith("the table has 1 fault that no method takes unprepared")
 
 
 def test_what_is_missing_is_named_with_whom_to_ask(sites):

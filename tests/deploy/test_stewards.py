@@ -22,7 +22,7 @@ from tests.deploy.test_deployment import settings
 pytestmark = [pytest.mark.deployment, pytest.mark.full]
 
 NAMES = ("anna", "bert", "carl")
-SHORT, LONG = fedgeom.Moments(), fedgeom.FedAvg(n_rounds=60, epochs=1, min_sites=3)
+SHORT, LONG = fedgeom.Moments(), fedgeom.FedAvg(n_rounds=200, epochs=1, min_sites=3)
 COMMAND = [sys.executable, "-c", "from fedgeom.cli import app; app()"]
 
 

@@ -53,8 +53,7 @@ def test_the_embedded_engine() -> None:
 @pytest.mark.usefixtures("inside_a_task")
 def test_flowers_engine_over_its_messages() -> None:
     pytest.importorskip("flwr", reason="Flower is not installed")
-    from fedgeom.engines.flower.apps import make_client_app
-    from fedgeom.engines.flower.engine import FlowerEngine
+    from fedgeom.engines.flower import FlowerEngine, make_client_app
 
     def introduce(place: str, number: bytes) -> tuple[str, bytes]:
         raise AssertionError("nobody asks for names here")

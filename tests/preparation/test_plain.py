@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import fedgeom
-from fedgeom.preparation.pipeline import prepared_method
+from fedgeom.preparation import prepared_method
 from tests.preparation.raw import clinical
 
 

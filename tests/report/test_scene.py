@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from dataclasses import replace
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 import fedgeom
+from fedgeom.preparation import PCA
 from fedgeom.report import explorer
 from fedgeom.report.explorer import SIZE, scene_of
 from fedgeom.report.run_folder import keep_rows, read_run
@@ -92,7 +94,31 @@ def test_a_joint_map_is_drawn_with_its_landmarks_and_rows_and_can_be_moved(tmp_p
     placed = np.array([[float(x) for x in one.spots.split(",")] for one in scene.shapes])
     np.testing.assert_allclose(placed, run.model.landmarks, atol=1e-6)
     assert {one.site for one in scene.dots} == {site.name for site in sites}
+    assert not scene.columns  # they have no names
     page = explorer.explorer(scene)
     assert " data-moves" in page
     assert page.count("data-rows=") == len(scene.shapes)
     assert "data-colour" in page
+
+
+def test_landmarks_are_coloured_by_means_of_columns_that_components_are_made_of(tmp_path):
+    rng = np.random.default_rng(0)
+    names = tuple(f"gene <{at}>" for at in range(6))
+    sites = []
+    for at in range(3):
+        y = np.arange(80) % 2
+        X = rng.normal(size=(80, 6)) + np.outer(y, [5, -3, 2, 0, 0, 0])
+        sites.append(fedgeom.SiteData(f"s{at}", X, y, columns=names))
+    fedgeom.run(
+        fedgeom.PoincareMap(n_landmarks=8, n_columns=None, prepare=[PCA(6)]), sites, record=tmp_path / "run"
+    )
+    run = read_run(tmp_path / "run")
+    scene = scene_of(run)
+    assert set(scene.columns) == set(names)
+    pca, fit = run.model.preparation.fits
+    means = np.column_stack([scene.columns[name] for name in names])
+    np.testing.assert_allclose(means @ pca.get("components"), fit.get("landmarks"), atol=1e-9)
+    page = explorer.explorer(scene)
+    shares = re.search(r'data-shares="([^"]*)" data-range="[^"]*">gene &lt;0&gt;<', page).group(1).split()
+    assert np.argsort(np.array(shares, float)).tolist()[-1] == int(means[:, 0].argmax())
+    assert len(shares) == len(run.model.landmarks)

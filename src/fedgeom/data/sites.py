@@ -311,10 +311,10 @@ class SiteData(FromTables):
     ----------
     name: text
         What the site is called.
-    X: an array, a sparse table, a frame or an AnnData
+    X: an array, a sparse table, a frame or an AnnData; ``table`` if not given
         The rows. Images, (rows, channels, height, width), become rows of columns; a method's ``shape`` says what they
         were.
-    y: one label for each row
+    y: one label for each row; refused if not given
         The site's own words; "" where there is none.
     extra: arrays by name, or None; None if not given
         One value for each row: what else belongs to it.
@@ -330,7 +330,7 @@ class SiteData(FromTables):
         For columns of text: the words that the numbers stand for.
     remarks: a list of `Remark`; none if not given
         What was found while the table was read, for `fedgeom.check` to tell.
-    table: as X
+    table: as X; None if not given
         Instead of ``X``: a table that is kept as it is.
     """
 

@@ -15,8 +15,14 @@ from fedgeom.deploy.coordinator_folder import CoordinatorFolder
 from fedgeom.deploy.jobs import Job, create_job, load_job
 from fedgeom.deploy.programs import leave_no_traces, limit_memory
 from fedgeom.deploy.site_folder import SiteFolder
-from fedgeom.engines.flower.apps import make_client_app, make_server_app
-from fedgeom.engines.flower.engine import FlowerEngine, FlowerGrid, Introductions, sign_introduction
+from fedgeom.engines.flower import (
+    FlowerEngine,
+    FlowerGrid,
+    Introductions,
+    make_client_app,
+    make_server_app,
+    sign_introduction,
+)
 from fedgeom.errors import InputError
 
 

@@ -43,7 +43,7 @@ from fedgeom.engines.processes import (
 )
 from fedgeom.errors import FedgeomError, InputError, printable
 from fedgeom.federation.record import ENDS, read_status, write_status
-from fedgeom.storage import locked, make_private_folder, write_file, write_json, write_text
+from fedgeom.storage import is_locked, locked, make_private_folder, write_file, write_json, write_text
 
 REQUESTS = "requests"
 STATUS = "status.json"
@@ -212,8 +212,8 @@ class CoordinatorService:
         for file in sorted((self._folder.path / REQUESTS).glob("*.*")):
             if file.suffix not in (".start", ".stop"):
                 continue
-            if file.suffix == ".start" and file.stem in self._stopping:
-                continue  # it is resumed once the process that was stopped has ended
+            if file.suffix == ".start" and self._is_ending(file.stem):
+                continue  # it is resumed once its process has ended
             file.unlink()
             if file.suffix == ".start":
                 self._start(file.stem)
@@ -222,10 +222,15 @@ class CoordinatorService:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(self._conducted[file.stem].pid, signal.SIGTERM)
 
+    def _is_ending(self, name: str) -> bool:
+        """Say whether a job has a process that ends: one that was told to, or has let go of the run, as if killed."""
+        return name in self._stopping or (
+            name in self._conducted and not is_locked(self._folder.path / "runs" / name / "lock")
+        )
+
     def _start(self, name: str) -> None:
         job = load_job(self._folder, name)  # a name that is none is refused
-        running = self._conducted.get(job.name)
-        if running is not None and running.poll() is None:
+        if job.name in self._conducted:
             return
         command = [sys.executable, "-m", __name__, str(self._folder.path), job.name]
         log = self._folder.path / "coordinator.log"

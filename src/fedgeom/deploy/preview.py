@@ -1,15 +1,14 @@
 """A preview at one site: what would leave it, message by message, before it takes part in anything.
 
-The messages are those of the method's plan, for the site's own rows and some *phantom* sites whose rows are the site's
-own, a little shaken: so sizes are realistic. The run itself is rehearsed with them in this process, so that what the
-site would refuse on the way is found too. Nothing is sent and nothing is written.
-
-Some methods show single rows to others, such as the corners of hulls: these say so (`Method.rows_shown`).
+The messages, and the rows that some methods show to others (`Method.rows_shown`), are those of the method's plan, for
+the site's own rows and some *phantom* sites whose rows are the site's own, a little shaken: so sizes are realistic. The
+run itself is rehearsed with them in this process, under the site's policy: so what the site would refuse on the way is
+found too. Nothing is sent and nothing is written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -24,13 +23,10 @@ from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.engines.check import check_own
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.errors import FedgeomError, InputError
-from fedgeom.federation.coordinator import Engine, Lost
-from fedgeom.federation.messages import Buffer, decode, unpack
 from fedgeom.federation.method import Method, ShownRows
 from fedgeom.federation.plan import Shape
 from fedgeom.federation.policy import JobTerms, Policy
 from fedgeom.federation.session import Session
-from fedgeom.preparation.pipeline import prepared_method
 from fedgeom.protocols.plan import costs_of, shape_of
 
 SHAPING = ("min_cohort", "threshold", "max_message_bytes", "single_site_classes", "min_sites", "min_rows")
@@ -108,15 +104,15 @@ def preview(folder: SiteFolder, federation: Path, *, sites: int | None = None, s
     refusals = file_refusals(folder, plan) + [str(one) for one in report.errors]
     # What would leave is shown also where the site's policy would refuse; that it would is found by the run itself.
     shaping = Policy(**{name: getattr(policy, name) for name in SHAPING})
-    engine = _RecordingEngine(EmbeddedEngine(method, [own, *phantoms], policy=shaping), own.name)
     messages: list[OutgoingMessage] = []
+    shown: list[ShownRows] = []
+    broke_off = ""
     if check_own(method, own, shaping, sites=count, seed=plan.seed).ready:
-        messages = outgoing(method, own.name, shape_of(method, [own, *phantoms], shaping, plan.seed))
-        broke_off = _rehearse(method, plan.seed, engine, engine.inner.roster)
+        shape = replace(shape_of(method, [own, *phantoms], shaping, plan.seed), site=own.name)
+        messages = outgoing(method, shape)
+        shown = method.rows_shown(shape)
     else:
         broke_off = "the site's table is not ready, so that it would leave before anything is computed"
-    seen = prepared_method(method, [own, *phantoms]).sites[0] if method.preparing and not broke_off else own
-    shown = rows_shown(method, seen, engine.heard)
     refusals += [
         f"{one.extreme} of {one.rows} rows of {one.label!r} would become corners, and its policy says "
         f"max_corner_share = {config.policy.max_corner_share:g}"
@@ -124,9 +120,9 @@ def preview(folder: SiteFolder, federation: Path, *, sites: int | None = None, s
         if one.extreme > config.policy.max_corner_share * one.rows
     ]
     if not refusals and not broke_off:
-        strict = EmbeddedEngine(method, [own, *phantoms], policy=policy)
-        refused = _rehearse(method, plan.seed, strict, strict.roster)
-        refusals += [refused] if refused else []
+        why = _rehearse(method, plan.seed, [own, *phantoms], policy)
+        broke_off = why and _rehearse(method, plan.seed, [own, *phantoms], shaping)
+        refusals += [why] if why and not broke_off else []
     return Preview(
         site=own.name,
         method=method.name,
@@ -141,10 +137,11 @@ def preview(folder: SiteFolder, federation: Path, *, sites: int | None = None, s
     )
 
 
-def _rehearse(method: Method, seed: int, engine: Engine, roster: Mapping[str, bytes]) -> str:
+def _rehearse(method: Method, seed: int, sites: Sequence[SiteData], policy: Policy) -> str:
     """Hold a run and return why it broke off, if it did."""
+    engine = EmbeddedEngine(method, sites, policy=policy)
     try:
-        Session(method, b"preview " * 4, seed, roster).conduct(engine)
+        Session(method, b"preview " * 4, seed, engine.roster).conduct(engine)
     except FedgeomError as error:
         return str(error)
     return ""
@@ -164,38 +161,9 @@ def perturbed(own: SiteData, rng: np.random.Generator, name: str) -> SiteData:
     return replace(own, name=name, table=X)
 
 
-def outgoing(method: Method, site: str, shape: Shape) -> list[OutgoingMessage]:
-    """Return what would leave a site by the plan, in its order."""
+def outgoing(method: Method, shape: Shape) -> list[OutgoingMessage]:
+    """Return what would leave the site that asks by the plan, in its order."""
     return [
         OutgoingMessage(one.kind, round(one.down), one.answer, round(one.up), one.reveals, one.times, one.bound)
-        for one in costs_of(method, replace(shape, site=site)).exchanges
+        for one in costs_of(method, shape).exchanges
     ]
-
-
-class _RecordingEngine:
-    """An engine that notes what one site is asked."""
-
-    def __init__(self, inner: EmbeddedEngine, site: str):
-        self.inner = inner
-        self._site = site
-        self.heard: list[bytes] = []
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return self.inner.names
-
-    def deliver(self, requests: Mapping[str, bytes]) -> Iterator[tuple[str, Buffer | Lost]]:
-        for name, reply in self.inner.deliver(requests):
-            if name == self._site and isinstance(reply, bytes):
-                self.heard.append(requests[name])
-            yield name, reply
-
-
-def rows_shown(method: Method, own: SiteData, heard: list[bytes]) -> list[ShownRows]:
-    """Return what the last question that shows rows would show of the site's own."""
-    shown: list[ShownRows] = []
-    known = method.site.understands()
-    for request in heard:
-        frame = unpack(request)
-        shown = method.rows_shown(own, decode(frame.body, known[frame.kind])) or shown
-    return shown

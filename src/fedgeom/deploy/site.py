@@ -39,15 +39,16 @@ def check_site(folder: SiteFolder, say: Say) -> None:
     """Look at everything that can be wrong at a site before it connects."""
     config = folder.config()
     folder.identity()
-    data = read_data(folder)
+    data = read_data(folder, text=True)
     say(f"{config.name}: {len(data)} rows, {data.shape[1]} columns, {len(data.classes)} classes")
-    report = check_own(None, data, config.policy)
+    # Columns of text are a fault here, and none in a job that prepares the table: whether it does, the terms say.
+    report = table_report(folder) if data.categories else check_own(None, data, config.policy)
     errors = len(report.errors)
     warnings = len(report.warnings)
     if errors or warnings:
         say(
-            f"the table has {errors} fault{'' if errors == 1 else 's'} that no method takes, and {warnings} odd "
-            f"thing{'' if warnings == 1 else 's'}: fedgeom site check --folder {shlex.quote(str(folder.path))}"
+            f"the table has {errors} fault{'' if errors == 1 else 's'} that no method takes unprepared, and {warnings} "
+            f"odd thing{'' if warnings == 1 else 's'}: fedgeom site check --folder {shlex.quote(str(folder.path))}"
         )
     if config.policy.max_memory_mb and not memory_can_be_limited():
         say("max_memory_mb is not kept to on this system: memory is limited on Linux only")

@@ -71,7 +71,7 @@ label = {label}  # the column (or key) with the class of each row
 # columns = ["age", "bmi"]     # the features; left out: all but the label
 # index = "patient_id"         # the column with the names of the rows, which is no feature
 # missing = [-9999, "k.A."]    # cells that mean: not measured
-# rename = {{ Alter = "age" }}   # this and more on how the file is read: docs/federation-file.md
+# rename = {{ Alter = "age" }}   # this and more on how the file is read: docs/files.md
 # group = "patient"            # rows of one patient are tested, or learnt from, together
 coordinator = {coordinator}{insecure}
 certificate = "ca.pem"         # from the coordinator: its certificate authority

@@ -141,7 +141,7 @@ def read_sweep(path: str | Path, federation: FederationFile, sites: Sequence[Sit
     if not federation.sweep:
         raise InputError(
             f'{path}: there is no [sweep]; wanted one with methods = ["fedavg", …] and a grid, as in '
-            "docs/federation-file.md"
+            "docs/evaluation.md"
         )
     block = _read_block(path, federation)
     rows = {name: RowBlock() for name in block.methods} | block.rows

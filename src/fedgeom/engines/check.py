@@ -39,8 +39,8 @@ from fedgeom.methods.catalogue import as_method
 from fedgeom.methods.label_names import look_ahead
 from fedgeom.methods.ridge.method import Ridge
 from fedgeom.methods.ridge.settings import USUAL
+from fedgeom.preparation import prepared_method
 from fedgeom.preparation.pca import PCA
-from fedgeom.preparation.pipeline import prepared_method
 from fedgeom.protocols.names import CountNames
 from fedgeom.protocols.plan import Costs, costs_of, shape_of
 from fedgeom.protocols.preparation import left_out

@@ -53,13 +53,13 @@ class FederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    method: a method, or its name for the default settings
+    method: a method, or its name for the default settings; "fedavg" if not given
         It must yield a joint model in the words of the labels; those of sites alone are in ``run_`` (`Run.local`).
     n_sites: a whole number of at least 1; 3 if not given
         How many sites the rows are dealt to, where `fit` is not told which row is whose.
     seed: a whole number; 0 if not given
         For dealing and for training.
-    policy: a `Policy` or None
+    policy: a `Policy` or None; None if not given
         What every site insists on.
     """
 

@@ -19,13 +19,14 @@ from fedgeom.errors import DecodeError
 from fedgeom.federation.coordinator import Lost
 from fedgeom.federation.messages import Buffer, unpack
 from fedgeom.federation.record import SiteResult
-from fedgeom.federation.settings import POSITIVE, SHARE, Between, check_fields
+from fedgeom.federation.settings import POSITIVE, SHARE, Between, check_fields, documented
 
 if TYPE_CHECKING:
     from fedgeom.crypto.keys import Roster
     from fedgeom.engines.embedded import EmbeddedEngine
 
 
+@documented
 @dataclass(frozen=True, kw_only=True)
 class SimulatedNetwork:
     """What lies between the coordinator and the sites, for `fedgeom.run(…, network=…)`: how long a run would take."""

@@ -6,6 +6,7 @@ import contextlib
 import datetime
 import os
 import re
+import secrets
 import signal
 import socket
 import subprocess
@@ -39,11 +40,17 @@ def ending_politely() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
+PORTS = range(20_000, 32_000)
+"""Below those from which systems call out: one of these may be taken between being found and being listened at."""
+
+
 def free_port() -> int:
     """Return a port on loopback that nobody uses now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    while True:
+        port = secrets.choice(PORTS)
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 LOG_BYTES = 10 * 2**20
@@ -161,7 +168,7 @@ def stop(process: subprocess.Popen[bytes], *, patience: float = 10.0) -> None:
     process.poll()
 
 
-def wait_for_port(address: str, process: subprocess.Popen[bytes], *, seconds: float = 60.0) -> None:
+def wait_for_port(address: str, process: subprocess.Popen[bytes], *, seconds: float = 300.0) -> None:
     """Wait until a program listens, or say that it does not."""
     host, port = address.rsplit(":", 1)
     until = time.monotonic() + seconds

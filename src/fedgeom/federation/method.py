@@ -15,13 +15,12 @@ from fedgeom.data.validation import Finding
 from fedgeom.errors import InputError
 from fedgeom.federation.coordinator import Coordinator
 from fedgeom.federation.holdout import Holdout
-from fedgeom.federation.messages import Question
 from fedgeom.federation.model import Model
 from fedgeom.federation.plain import Keep, Plain, conduct_plain
 from fedgeom.federation.plan import Plan, Shape
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.privacy import check_private, privacy_of
-from fedgeom.federation.settings import ELSEWHERE, Documentation, Settings, is_called_now
+from fedgeom.federation.settings import ELSEWHERE, Settings, documented, is_called_now
 from fedgeom.federation.site import Site
 from fedgeom.federation.steps import FLOORS, Step, check_order, read_steps
 from fedgeom.registry import Registry, did_you_mean
@@ -100,8 +99,7 @@ class Method(Settings):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if isinstance(cls.__dict__.get("__doc__"), str):
-            cls.__doc__ = Documentation(cls.__dict__["__doc__"])  # type: ignore[assignment]
+        documented(cls)
         if "name" in cls.__dict__:
             METHODS.add(cls.name, cls)
 
@@ -220,8 +218,8 @@ class Method(Settings):
         """Whether one label name means one thing everywhere: it does, unless the setting ``names`` has them matched."""
         return not self.matches_names or getattr(self, "names", "own") == "shared"
 
-    def rows_shown(self, site: SiteData, question: Question) -> list[ShownRows]:
-        """Return which of a site's rows its answer to a question would show to others; a preview asks this."""
+    def rows_shown(self, shape: Shape) -> list[ShownRows]:
+        """Return which rows of the site that asks, ``shape.site``, a run would show to others; a preview asks this."""
         return []
 
 

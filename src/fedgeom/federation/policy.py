@@ -15,7 +15,7 @@ from fedgeom.crypto.keys import fingerprint
 from fedgeom.errors import FedgeomError, InputError, ProtocolError
 from fedgeom.federation.messages import Question
 from fedgeom.federation.privacy import Spent, privacy_of, spent_by
-from fedgeom.federation.settings import Settings
+from fedgeom.federation.settings import Settings, documented
 from fedgeom.memo import memoize
 from fedgeom.privacy.accounting import epsilon_of
 from fedgeom.version import __version__
@@ -129,6 +129,7 @@ def _share(threshold: float | str) -> Fraction:
     return simple if simple > Fraction(1, 2) and abs(simple - exact) <= SNAP else exact
 
 
+@documented
 class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A site's own rules; a coordinator cannot loosen them.
 
@@ -260,6 +261,7 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         return (1, 1) if self.single_site_classes else (self.min_sites, self.min_rows)
 
 
+@documented
 class StrictPolicy(Policy, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The policy of a real site: what site.toml does not say is as strict as its template.
 

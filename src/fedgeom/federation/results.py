@@ -221,9 +221,17 @@ class Run:
     def update(self, added: Sequence[SiteData] = (), removed: Sequence[SiteData] = (), **options: Any) -> Run:
         """Add rows to the model, or take rows out, by a new secure run over the changed rows alone.
 
-        For runs of ``Ridge(updatable=True)``, and for updates of such. ``added`` and ``removed`` are sites by their
-        names, with those rows only; ``options`` are those of `fedgeom.run`. The model is the ridge, on the features of
-        the first run, of all rows as they are now.
+        For runs of ``Ridge(updatable=True)``, and for updates of such. The model is the ridge, on the features of the
+        first run, of all rows as they are now.
+
+        Parameters
+        ----------
+        added: a list of `SiteData`; none if not given
+            Sites by their names, with the rows to add only.
+        removed: a list of `SiteData`; none if not given
+            Sites by their names, with the rows to take out only.
+        **options: as of `fedgeom.run`
+            Such as seed, policy and holdout.
         """
         if self.again is None:
             raise InputError("this run cannot be updated; run it anew")

@@ -20,8 +20,9 @@ import textwrap
 import types
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, Self, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, Union, get_args, get_origin, get_type_hints
 
+import msgspec
 import numpy as np
 
 from fedgeom.errors import InputError
@@ -187,6 +188,7 @@ class Choice:
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
+        documented(cls)
         if Choice in cls.__bases__:
             cls.registry = Registry(cls.kind, f"fedgeom.{cls.plural or cls.kind + 's'}")
         elif "name" in cls.__dict__:
@@ -355,6 +357,8 @@ def wanted(kind: Any) -> str:
     if origin in (Union, types.UnionType):
         return " or ".join(wanted(one) for one in inside)
     if hasattr(kind, "__metadata__"):
+        if inside[0] is Any:
+            return str(kind.__metadata__[0])
         bounds = " and ".join(str(one) for one in kind.__metadata__ if hasattr(one, "allows"))
         return f"{wanted(inside[0])} {bounds}".rstrip()
     if origin is Literal:
@@ -469,21 +473,21 @@ def parameters(cls: type[Any]) -> tuple[Parameter, ...]:
     hints = get_type_hints(cls, include_extras=True)
     meanings: dict[str, str] = {}
     for base in reversed(cls.__mro__):
-        if dataclasses.is_dataclass(base):
+        if dataclasses.is_dataclass(base) or issubclass(base, msgspec.Struct):
             meanings |= _field_docstrings(base)
+    fields = dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else msgspec.structs.fields(cls)
     return tuple(
         Parameter(field.name, wanted(hints[field.name]), _default(field), meanings.get(field.name, ""))
-        for field in dataclasses.fields(cls)
-        if field.init
+        for field in fields
+        if getattr(field, "init", True)
     )
 
 
-def _default(field: dataclasses.Field[Any]) -> str:
-    """Write a default as one would write it in Python."""
-    value = field.default
-    if field.default_factory is not dataclasses.MISSING:
-        value = field.default_factory()
-    if value is dataclasses.MISSING:
+def _default(field: Any) -> str:
+    """Write the default of a dataclass's or a struct's field as one would write it in Python."""
+    missing = (dataclasses.MISSING, msgspec.NODEFAULT)
+    value = field.default if field.default_factory in missing else field.default_factory()
+    if value in missing:
         return ""
     return repr(value.plain()) if isinstance(value, Choice) else repr(value)
 
@@ -510,8 +514,21 @@ class Documentation:
         self.text = text
 
     def __get__(self, instance: object, owner: type[Any]) -> str:
-        if "__match_args__" not in owner.__dict__:  # it is only being made, which ends with these
+        if "__match_args__" not in owner.__dict__ and not issubclass(
+            owner, msgspec.Struct
+        ):  # it is only being made
             return self.text
         listed = "\n".join(map(str, parameters(owner)))
         own = inspect.cleandoc(self.text)
         return f"{own}\n\nParameters\n----------\n{listed}" if listed else own
+
+
+Class = TypeVar("Class", bound=type[Any])
+
+
+def documented(cls: Class) -> Class:
+    """Let a class's docstring list its fields as parameters: with what they may be, their defaults and meanings."""
+    text = cls.__dict__.get("__doc__")
+    if isinstance(text, str):
+        cls.__doc__ = Documentation(text)  # type: ignore[assignment]
+    return cls

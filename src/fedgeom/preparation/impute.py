@@ -12,7 +12,7 @@ from fedgeom.arrays import Ints, Words
 from fedgeom.federation.onnx import Graph
 from fedgeom.federation.settings import Between
 from fedgeom.federation.steps import Block, Columns, FitContext, PreparedRows, Step, StepFit, SumKind
-from fedgeom.preparation.private_steps import BoundedCounts, BoundedMeans, need, read_ranges
+from fedgeom.preparation.private_steps import BoundedCounts, BoundedMeans, Ranges, need, read_ranges
 from fedgeom.preparation.quantiles import (
     ALL_BITS,
     DEEP,
@@ -110,7 +110,7 @@ class Impute(Step):
     bits: Annotated[int, Between(12, 32)] = 24
     """How many bits of a number a median is found by: its bin is 2^-(bits - 9) of it wide, 3·10⁻⁵ with 24."""
 
-    ranges: Any = None
+    ranges: Ranges = None
     """Wanted in runs with privacy: between which numbers the columns lie, by what is known without the rows: one pair
     [low, high] for all, or a table {"age": [0, 100], "*": [0, 1]}. Numbers outside count as the nearer end."""
 

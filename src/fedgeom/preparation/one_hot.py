@@ -40,7 +40,7 @@ class OneHot(Step):
     max_categories: Annotated[int, Between(2, 10_000)] = 100
     """A column with more words than this at a site is free text, and is left out."""
 
-    categories: Any = None
+    categories: Annotated[Any, "a table of lists of words by column, or None"] = None
     """The words of each column of categories, where all agreed on them beforehand: {"sex": ["f", "m"]}. Then nothing is
     told of a site's words; all others are taken together, and empty cells are one. Wanted in runs with privacy."""
 

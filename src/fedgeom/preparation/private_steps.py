@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -28,6 +28,10 @@ OTHERS = "*"
 """The range of all columns that are not named."""
 _CERTAIN = 3.0
 """A count is one of something, and not of nothing, from so many deviations of its noise on."""
+
+
+Ranges = Annotated[Any, "a pair [low, high], a table of these by column, or None"]
+"""The type of the setting ``ranges``."""
 
 
 def read_ranges(value: Any, step: str) -> dict[str, list[float]] | None:

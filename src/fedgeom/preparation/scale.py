@@ -13,7 +13,7 @@ from fedgeom.errors import InputError
 from fedgeom.federation.onnx import Graph
 from fedgeom.federation.settings import POSITIVE
 from fedgeom.federation.steps import Block, Columns, FitContext, PreparedRows, Step, StepFit, SumKind
-from fedgeom.preparation.private_steps import OTHERS, BoundedScale, need, read_ranges
+from fedgeom.preparation.private_steps import OTHERS, BoundedScale, Ranges, need, read_ranges
 from fedgeom.preparation.quantiles import DEEP, as_dense, column_sums, from_deep, to_deep
 
 CONSTANT = 1e-10
@@ -33,7 +33,7 @@ class Scale(Step):
     """Numbers farther from 0, in deviations, are moved to here, as `scanpy.pp.scale` does with max_value. Sites whose
     policy has floors refuse it; there, `Clip` keeps numbers within limits."""
 
-    ranges: Any = None
+    ranges: Ranges = None
     """Wanted in runs with privacy: between which numbers the columns lie, by what is known without the rows: one pair
     [low, high] for all, or a table {"age": [0, 100], "*": [0, 1]}. Numbers outside count as the nearer end."""
 
@@ -128,7 +128,7 @@ class Clip(Step):
     keeps_gaps: ClassVar[bool] = True
     before_sums: ClassVar[bool] = True
 
-    ranges: Any = None
+    ranges: Ranges = None
     """Between which numbers columns are kept: one pair [low, high] for all, or a table {"age": [0, 100]}; those that
     are not named, and have no "*", stay as they are."""
 

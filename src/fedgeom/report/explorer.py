@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from fedgeom.arrays import Floats
+from fedgeom.federation.preparation import Preparation
 from fedgeom.geometry.hyperbolic.hull import convex_hull
 from fedgeom.geometry.hyperbolic.poincare import geodesic
+from fedgeom.preparation import PCA
 from fedgeom.report import markup
 from fedgeom.report.ellipses import outline as ellipse
 from fedgeom.report.ellipses import plane
@@ -27,6 +30,8 @@ ASIDE = 42.0
 """The least distance between two numbers that say which class is where."""
 MANY = 12
 """With more sites than this their switches are shown on demand."""
+MOST_COLUMNS = 100
+"""So many columns can colour landmarks: those that differ most between them."""
 GRID = 150
 """So many places across are asked for their class, to find where classes meet."""
 
@@ -61,6 +66,8 @@ class Scene(NamedTuple):
     """Rows, where they are at hand."""
     tall: float = SIZE
     """How high the picture is."""
+    columns: Mapping[str, Floats] = MappingProxyType({})
+    """The landmarks' means in some columns, by name, in the order of ``shapes``."""
 
 
 def scene_of(run: RunFiles) -> Scene | None:
@@ -125,12 +132,12 @@ def _landmarks(run: RunFiles) -> Scene:
     for at, (x, y) in enumerate(place(model.landmarks).tolist()):
         counts = model.counts[at]
         group = int(counts.argmax()) if counts.any() else -1
-        radius = max(3.0, 16.0 * float(np.sqrt(model.sizes[at] / widest)))
-        circle = f"M{x - radius:.0f} {y:.0f}a{radius:.0f} {radius:.0f} 0 1 0 {2 * radius:.0f} 0"
+        radius = round(max(3.0, 16.0 * float(np.sqrt(model.sizes[at] / widest))), 1)
+        half = f"a{radius:g} {radius:g} 0 1 0"
         known = ", ".join(f"{names[one]} {counts[one]}" for one in np.argsort(-counts).tolist() if counts[one])
         said = f"landmark {at + 1}: the mean of {model.sizes[at]:,} rows; near it {known or 'no class has enough rows'}"
         spot = ",".join(f"{value:.6f}" for value in model.landmarks[at].tolist())
-        path = f"{circle}a{radius:.0f} {radius:.0f} 0 1 0 -{2 * radius:.0f} 0z"
+        path = f"M{x - radius:.1f} {y:.1f}{half} {2 * radius:g} 0{half} -{2 * radius:g} 0z"
         shapes.append(Outline(group, "", path, said, spot, int(model.sizes[at])))
     flat = dataclasses.replace(model, centre=np.zeros(2))
     axis = np.linspace(-1, 1, GRID)
@@ -147,7 +154,24 @@ def _landmarks(run: RunFiles) -> Scene:
     called = {group: name for group, name in _called(names, shapes, labels).items() if group >= 0}
     numbers = [(group, *spot) for (group, *_), spot in zip(labels, _apart(_spots(labels)).tolist(), strict=True)]
     title = "The joint map, in the Poincaré disc"
-    return Scene(title, note, True, called, [], shapes, regions, numbers, dots)
+    columns = _columns_of(run.model.preparation)
+    return Scene(title, note, True, called, [], shapes, regions, numbers, dots, columns=columns)
+
+
+def _columns_of(preparation: Preparation) -> dict[str, Floats]:
+    """Return the landmarks' means in the named columns that differ most between them, (landmarks,) each.
+
+    They follow from the landmarks: means in components are means in the columns that these are made of, as far as the
+    components tell.
+    """
+    at = len(preparation.steps) - 1
+    means = preparation.fits[at].get("landmarks")
+    if at and isinstance(preparation.steps[at - 1], PCA):
+        at -= 1
+        means = means @ preparation.fits[at].get("components")[:, : means.shape[1]].T
+    names = preparation.grounds[at].columns.names[: means.shape[1]]
+    chosen = np.argsort(-means.std(axis=0), kind="stable")[: MOST_COLUMNS if names else 0]
+    return {names[column]: means[:, column] for column in sorted(chosen.tolist(), key=names.__getitem__)}
 
 
 def _gaussians(run: RunFiles) -> Scene:
@@ -314,6 +338,12 @@ def _regions(
     return areas, labels
 
 
+FIND = (
+    '<label class="find">find <input type="search" data-find placeholder="class or site" '
+    'autocomplete="off"></label>'
+)
+
+
 def explorer(scene: Scene) -> str:
     """Return the picture with its switches; without a script all is shown, and a table says the same in words."""
     half = SIZE / 2
@@ -355,7 +385,7 @@ def explorer(scene: Scene) -> str:
         markup.paragraph(scene.note, "dim")
         + f'<div class="explorer"><figure>{svg}<figcaption aria-live="polite" class="dim said">'
         "Point at a shape to read what it is.</figcaption></figure>"
-        f'<div class="switches" hidden>{_view(scene)}{_switches(scene)}</div></div>'
+        f'<div class="switches" hidden>{FIND}{_view(scene)}{_switches(scene)}</div></div>'
         + markup.details("The same as a table", _table(scene), twin=True)
     )
 
@@ -372,9 +402,12 @@ def _view(scene: Scene) -> str:
         "class": "class",
         "site": "site",
         "rows": "rows of a landmark",
-        "distance": "distance from the centre",
+        "distance": "pseudotime: distance from the centre",
     }
     chosen = "".join(f'<option value="{key}">{said}</option>' for key, said in colours.items())
+    if scene.columns:
+        named = "".join(_column(name, values) for name, values in scene.columns.items())
+        chosen += f'<optgroup label="mean of a column">{named}</optgroup>'
     colour = f"<label>colour by <select data-colour>{chosen}</select></label> "
     keys = {"in": "zoom in", "out": "zoom out", "back": "back", "svg": "save SVG", "png": "save PNG"}
     buttons = " ".join(f'<button type="button" data-view="{key}">{said}</button>' for key, said in keys.items())
@@ -382,6 +415,14 @@ def _view(scene: Scene) -> str:
     said = "Drag to move the disc by an isometry; a double click takes a place to the centre. Areas do not move."
     inner = f"{colour if marked else ''}{buttons}{markup.paragraph(said, 'dim')}"
     return f"<fieldset><legend>View</legend>{inner}</fieldset>"
+
+
+def _column(name: str, values: Floats) -> str:
+    """Return the choice of a column as colour; of the landmarks' means it has how far up each is, in percent."""
+    low, high = float(values.min()), float(values.max())
+    shares = " ".join(f"{100 * share:.0f}" for share in (values - low) / ((high - low) or 1.0))
+    range_of = f"{low:.3g} to {high:.3g}"
+    return f'<option value="column" data-shares="{shares}" data-range="{range_of}">{escape(name)}</option>'
 
 
 def _joint(scene: Scene, site: str) -> bool:
@@ -405,7 +446,7 @@ def _switches(scene: Scene) -> str:
     boxes = [_box("Classes", classes)]
     owners = sorted({one.site for one in [*scene.shapes, *scene.dots] if one.site})
     if owners:
-        sites = "".join(_switch("site", name, escape(name)) for name in owners)
+        sites = "".join(_switch("site", name, f'<i class="swatch of-site"></i>{escape(name)}') for name in owners)
         inner = _box("Sites", sites)
         boxes.append(inner if len(owners) <= MANY else markup.details(f"{len(owners)} sites", inner))
     layers = {"sent": "what left the sites"} if any(not _joint(scene, one.site) for one in scene.shapes) else {}

@@ -15,13 +15,14 @@ from fedgeom import __version__
 from fedgeom.crypto.keys import Identity
 from fedgeom.deploy import flower
 from fedgeom.deploy.jobs import create_job
-from fedgeom.engines.flower.apps import FAILED, make_client_app
-from fedgeom.engines.flower.engine import (
+from fedgeom.engines.flower import (
+    FAILED,
     INTRODUCE,
     INTRODUCTION_SECONDS,
     MOST_INTRODUCTIONS,
     QUESTION,
     Introductions,
+    make_client_app,
     make_message,
     read_introduction,
     read_reply,

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("flwr", reason="Flower is not installed")
 
-from fedgeom.engines.flower.engine import MOST_TIMES, QUESTION, RECORD, FlowerEngine
+from fedgeom.engines.flower import MOST_TIMES, QUESTION, RECORD, FlowerEngine
 from fedgeom.federation.coordinator import Lost
 
 pytestmark = pytest.mark.usefixtures("inside_a_task")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import subprocess
@@ -10,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -19,7 +21,10 @@ from fedgeom.engines.nats.link import Endpoint, ServerAddress, new_seed, public_
 from fedgeom.engines.nats.server import ServerSettings, find_server
 from fedgeom.engines.nats.site import AnswerOutcome, SiteLink, answer_with
 from fedgeom.engines.processes import free_port, wait_for_port
-from tests.waiting import until
+from tests.waiting import HANG_SECONDS, until
+
+if TYPE_CHECKING:
+    from nats.aio.client import Client
 
 Answer = Callable[[str, bytes], bytes]
 
@@ -140,8 +145,8 @@ def nats_engine(
     names: Sequence[str],
     answer: Answer,
     *,
-    deadline: float = 60.0,
-    grace: float = 10.0,
+    deadline: float = HANG_SECONDS,
+    grace: float = HANG_SECONDS,
     ports: Mapping[str, int] | None = None,
 ) -> Iterator[tuple[NatsEngine, Server]]:
     """Run a server and sites, and yield the engine once all are connected."""
@@ -152,6 +157,25 @@ def nats_engine(
         link = stack.enter_context(NatsLink(server.endpoint("coordinator")))
         until(lambda: len(link.look(names)) == len(names))
         yield NatsEngine(link, names, deadline=deadline, grace=grace), server
+
+
+async def bare_client(where: Endpoint, **options: Any) -> Client:
+    """Connect by the client library alone, again where a busy machine is too slow for the server."""
+    from nats import errors
+    from nats.aio.client import Client
+
+    while True:
+        client = Client()
+        with contextlib.suppress(OSError, TimeoutError, errors.Error):
+            await client.connect(
+                where.servers[0].url(secure=True),
+                tls=where.context("127.0.0.1"),
+                tls_handshake_first=True,
+                nkeys_seed_str=where.seed,
+                allow_reconnect=False,
+                **options,
+            )
+            return client
 
 
 def memory_of(pid: int | None = None) -> int:

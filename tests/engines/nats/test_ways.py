@@ -8,7 +8,6 @@ import shutil
 import socket
 import ssl
 import subprocess
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -22,11 +21,11 @@ pytest.importorskip("aiohttp", reason="aiohttp is not installed")
 from fedgeom.deploy import certificates
 from fedgeom.engines.nats.engine import NatsEngine, NatsLink
 from fedgeom.engines.nats.link import NOT_ADMITTED, PART, PAYLOAD, Endpoint, ServerAddress, new_seed
-from fedgeom.engines.nats.server import AUTHENTICATION_SECONDS, SPARE_CONNECTIONS
+from fedgeom.engines.nats.server import SPARE_CONNECTIONS
 from fedgeom.engines.processes import free_port, wait_for_port
 from fedgeom.federation.coordinator import Lost
-from tests.engines.nats.carrying import Server, memory_of, running_server, running_site
-from tests.waiting import until
+from tests.engines.nats.carrying import Server, bare_client, memory_of, running_server, running_site
+from tests.waiting import HANG_SECONDS, until
 
 LONG = bytes(range(256)) * (3 * PART // 256)
 
@@ -45,7 +44,7 @@ def asked(server: Server, *names: str) -> dict[str, bytes]:
     """Ask the sites for long answers."""
     with NatsLink(server.endpoint("coordinator")) as link:
         until(lambda: len(link.look(names)) == len(names))
-        engine = NatsEngine(link, names, deadline=600.0)
+        engine = NatsEngine(link, names, deadline=HANG_SECONDS, grace=HANG_SECONDS)
         found = dict(engine.deliver(dict.fromkeys(names, LONG)))
     assert not any(isinstance(one, Lost) for one in found.values())
     return {name: bytes(one) for name, one in found.items()}  # type: ignore[arg-type]
@@ -129,15 +128,20 @@ def test_a_proxy_that_refuses_is_named(server: Server, proxy: tuple[str, Path]) 
 
 
 def shake_hands(server: Server) -> ssl.SSLSocket:
+    """Connect with TLS, again where a busy machine is too slow for the server."""
     context = ssl.create_default_context(cafile=str(server.folder / "ca.pem"))
-    raw = socket.create_connection(("127.0.0.1", server.port), 60)
-    return context.wrap_socket(raw, server_hostname="127.0.0.1")
+    while True:
+        raw = socket.create_connection(("127.0.0.1", server.port), HANG_SECONDS)
+        try:
+            return context.wrap_socket(raw, server_hostname="127.0.0.1")
+        except OSError:
+            raw.close()
 
 
 def test_a_stranger_who_says_nothing_is_gone_after_the_time_for_authentication(server: Server) -> None:
     with socket.create_connection(("127.0.0.1", server.port)) as silent, shake_hands(server) as shaken:
         for one in (silent, shaken):
-            one.settimeout(20 * AUTHENTICATION_SECONDS)
+            one.settimeout(HANG_SECONDS)
             try:
                 while one.recv(4096):
                     pass
@@ -157,10 +161,6 @@ def test_a_message_of_a_gigabyte_is_not_read_from_anybody(server: Server) -> Non
         raise AssertionError("a gigabyte was taken from a stranger")
 
     async def send() -> bool:
-        from nats.aio.client import Client
-
-        client = Client()
-        where = server.endpoint("bert")
         ended = asyncio.Event()
 
         async def leave() -> None:
@@ -169,15 +169,8 @@ def test_a_message_of_a_gigabyte_is_not_read_from_anybody(server: Server) -> Non
         async def ignore(error: Exception) -> None:
             pass
 
-        await client.connect(
-            where.servers[0].url(secure=True),
-            tls=where.context("127.0.0.1"),
-            tls_handshake_first=True,
-            nkeys_seed_str=where.seed,
-            allow_reconnect=False,
-            closed_cb=leave,
-            error_cb=ignore,
-        )
+        client = await bare_client(server.endpoint("bert"), error_cb=ignore)
+        client._closed_cb = leave  # type: ignore[attr-defined]
         assert client.max_payload == PAYLOAD  # the client library keeps to it; a hostile one would not:
         server_side = client._transport  # type: ignore[attr-defined]
         server_side.write(b"PUB fedgeom.site.bert 1073741824\r\n")
@@ -185,7 +178,7 @@ def test_a_message_of_a_gigabyte_is_not_read_from_anybody(server: Server) -> Non
             for _ in range(64):
                 server_side.write(bytes(2**20))
                 await server_side.drain()
-        await asyncio.wait_for(ended.wait(), 600)
+        await asyncio.wait_for(ended.wait(), HANG_SECONDS)
         return True
 
     assert asyncio.run(send())
@@ -204,10 +197,10 @@ def test_a_flood_of_connections_costs_little_and_sites_answer_through_it(server:
         most = 0
         for number in range(10_000):
             with contextlib.suppress(OSError):
-                one = socket.create_connection(("127.0.0.1", server.port), 60)
+                one = socket.create_connection(("127.0.0.1", server.port), HANG_SECONDS)
                 one.setblocking(False)
                 held.append(one)
-            if number % 500 == 499:
+            if number % 250 == 249:
                 most = max(most, memory_of(server.pid) - before)
                 for old in held[: len(held) - 400]:
                     old.close()
@@ -217,5 +210,4 @@ def test_a_flood_of_connections_costs_little_and_sites_answer_through_it(server:
         )  # two hundred kilobytes each, and not for ten thousand
         for one in held:
             one.close()
-        time.sleep(0)
         assert asked(server, "anna") == {"anna": LONG}

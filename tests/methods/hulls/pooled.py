@@ -17,7 +17,7 @@ from fedgeom.federation.plain import Plain
 from fedgeom.methods.hulls import embedding as joint_map
 from fedgeom.methods.hulls.core import hulls_by_name, rounded_hulls
 from fedgeom.methods.hulls.matching import group_evidence
-from fedgeom.methods.hulls.rehearsal import joint_points, joint_reach
+from fedgeom.methods.hulls.method import joint_points, joint_reach
 
 
 def pooled(method: Hulls, sites: Sequence[SiteData], seed: int) -> Plain:

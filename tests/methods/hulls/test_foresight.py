@@ -8,9 +8,9 @@ import pytest
 import fedgeom
 from fedgeom import SiteData
 from fedgeom.federation.plan import Shape
-from fedgeom.methods.hulls import rehearsal
+from fedgeom.methods.hulls import method as hulls_method
 from fedgeom.methods.hulls.core import count_of_level
-from fedgeom.methods.hulls.rehearsal import foreseen_levels, joint_points, joint_reach
+from fedgeom.methods.hulls.method import foreseen_levels, joint_points, joint_reach
 
 
 def discs(n: int = 3, points: int = 120) -> list[SiteData]:
@@ -43,7 +43,7 @@ def test_without_tables_every_row_may_be_a_corner() -> None:
 
 def test_few_rows_need_no_look_at_hulls_before_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     looked = []
-    monkeypatch.setattr(rehearsal, "joint_reach", lambda *given: looked.append(given) or [2, 20, 30, 60])
+    monkeypatch.setattr(hulls_method, "joint_reach", lambda *given: looked.append(given) or [2, 20, 30, 60])
     fedgeom.check(fedgeom.Hulls(), discs())
     assert not looked
     few = fedgeom.Policy(max_message_bytes=20_000)  # a bound on the words is larger

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import numpy as np
+from dataclasses import replace
 
+import numpy as np
+import pytest
+
+import fedgeom
 from fedgeom import Hulls
 from fedgeom.data.sites import SiteData
-from fedgeom.federation.messages import Array
-from fedgeom.methods.hulls import embedding as joint_map
 from fedgeom.methods.hulls.encoding import HullPlan
-from fedgeom.methods.hulls.messages import EncodeHulls, TakeHullModel
-from fedgeom.methods.hulls.rehearsal import corners
+from fedgeom.methods.hulls.method import corners
+from fedgeom.protocols.plan import shape_of
 
 SQUARE = np.array([[0.2, 0.2], [-0.2, 0.2], [-0.2, -0.2], [0.2, -0.2]])
 
 
-def question(*, embedding=None):
-    plan = HullPlan(epsilon=0.05, radius=0.9, curvature=1.0, classes=2, blocks=2, capacity=16, h=1)
-    return EncodeHulls(plan=plan, embedding=embedding)
-
-
 def test_a_square_with_points_inside_has_four_corners():
+    plan = HullPlan(epsilon=0.05, radius=0.9, curvature=1.0, classes=2, blocks=2, capacity=16, h=1)
     inside = np.array([[0.0, 0.0], [0.05, 0.02], [-0.04, 0.03]])
     X = np.vstack([SQUARE, inside, 2 * SQUARE])
-    site = SiteData("anna", X, ["small"] * 7 + ["large"] * 4)
-    found = {one.label: one for one in corners(site, question(), 0.0)}
+    found = {one.label: one for one in corners(X, np.array(["small"] * 7 + ["large"] * 4), plan, 0.0)}
     assert {label: (one.rows, one.corners) for label, one in found.items()} == {"small": (7, 4), "large": (4, 4)}
     assert found["small"].share == 4 / 7
     np.testing.assert_array_equal(found["small"].points, X[:7])
@@ -34,19 +31,42 @@ def test_a_square_with_points_inside_has_four_corners():
         assert nearest.min(axis=1).max() < 0.05  # rounded to the grid
 
 
-def test_rows_of_a_table_are_shown_where_the_joint_map_takes_them():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(40, 3))
-    matrix = rng.normal(size=(3, 2)) / 8
-    (one,) = corners(SiteData("anna", X, ["a"] * 40), question(embedding=Array.of(matrix)), 0.0)
-    np.testing.assert_allclose(one.points, joint_map.embed(X, matrix, joint_map.column_scales(X), c=1.0))
-    assert 3 <= one.corners <= 40
+def tables(columns: int) -> list[SiteData]:
+    rng = np.random.default_rng(columns)
+    y = np.repeat(["a", "b"], 40)
+    shift = np.where(y == "a", 0.0, 3.0)[:, None]
+    return [SiteData(name, rng.normal(size=(80, columns)) + shift, y) for name in ("ann", "bob", "cat")]
 
 
-def test_a_method_shows_what_its_trim_leaves_and_other_questions_show_no_row():
+@pytest.mark.parametrize(
+    "method",
+    [
+        Hulls(embedding="discriminant", names="shared"),
+        Hulls(embedding="discriminant", names="shared", scale="joint", holdout=0.25),
+        Hulls(embedding="map", epsilon=0.1, names="shared"),
+    ],
+    ids=["discriminant", "joint scale, tested", "map"],
+)
+def test_what_all_sites_would_show_together_is_what_the_run_learnt(method):
+    """Under shared names the coordinator learns the corners of all sites, class by class."""
+    sites = tables(4)
+    shape = shape_of(method, sites)
+    shown = {name: set() for name in ("a", "b")}
+    for site in sites:
+        for one in method.rows_shown(replace(shape, site=site.name)):
+            shown[one.label] |= set(map(tuple, np.round(one.sent, 9)))
+    found = fedgeom.run(method, sites).metrics
+    assert sum(map(len, shown.values())) == found["hull_points"]
+
+
+def test_a_method_shows_what_its_trim_leaves():
     rng = np.random.default_rng(0)
-    site = SiteData("anna", np.vstack([0.1 * rng.normal(size=(100, 2)), [[0.85, 0.0]]]), ["a"] * 101)
-    shown = {trim: Hulls(trim=trim).rows_shown(site, question()) for trim in (0.0, 0.05)}
-    farthest = {trim: np.linalg.norm(one.sent, axis=1).max() for trim, (one,) in shown.items()}
+    X = np.vstack([0.1 * rng.normal(size=(100, 2)), [[0.85, 0.0]]])
+    labels = np.array(["a"] * 50 + ["b"] * 50 + ["a"])
+    sites = [SiteData(name, X, labels) for name in ("ann", "bob")]
+    farthest = {}
+    for trim in (0.0, 0.05):
+        method = Hulls(trim=trim)
+        shown = method.rows_shown(replace(shape_of(method, sites), site="ann"))
+        farthest[trim] = max(np.linalg.norm(one.sent, axis=1).max() for one in shown)
     assert farthest[0.0] > 0.8 > farthest[0.05]
-    assert Hulls().rows_shown(site, TakeHullModel(groups=(), model=b"")) == []

@@ -32,7 +32,7 @@ from fedgeom.protocols.preparation import SumFloors
         ({"h": 9, "names": "shared"}, "h=9 given with names=.shared.; wanted 8 at most"),
         (
             {"n_classes": 3, "names": "shared"},
-            "n_classes=3 given with names=.shared.; the classes are then the words",
+            "n_classes=3 given with names=.shared.; the classes are then the names",
         ),
         ({"classes": ("a", "b")}, "classes=.* given with names=.own."),
         ({"radius": 1.0}, "radius=1.0.*the edge of the disc"),

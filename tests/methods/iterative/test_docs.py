@@ -1,4 +1,4 @@
-"""docs/training.md shows what is there: the example, the algorithms, the settings, and code that runs."""
+"""docs/training.md and own-algorithm.md show what is there: algorithms, settings, and code that runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ from fedgeom.testing import check_method
 from tests.methods.iterative.making import ALGORITHMS, algorithm_class, unlike
 
 ROOT = Path(__file__).parents[3]
-PAGE = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
+PAGE = "\n".join(
+    (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8") for name in ("training", "own-algorithm")
+)
 EXAMPLE = ROOT / "examples" / "own_algorithm.py"
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
@@ -69,7 +71,7 @@ def test_the_code_runs(tmp_path, monkeypatch):
     space = {"sites": sites, "X": sites[0].X, "__name__": "a reader"}
 
     def type_in(source):
-        exec(compile(source, "docs/training.md", "exec", dont_inherit=True), space)
+        exec(compile(source, "the pages", "exec", dont_inherit=True), space)
 
     for block in BLOCKS:
         if "resume=True" not in block:

@@ -11,7 +11,7 @@ from fedgeom.data.sites import SiteData
 from fedgeom.errors import FedgeomError, InputError
 from fedgeom.federation.policy import StrictPolicy
 from fedgeom.geometry.hyperbolic import procrustes
-from fedgeom.geometry.hyperbolic.poincare import pairwise_distance
+from fedgeom.geometry.hyperbolic.poincare import log0, pairwise_distance
 from fedgeom.preparation import PCA, LandmarkMap, Scale, fit_plain
 from tests.methods.poincare_map import twin
 from tests.preparation.raw import pooled
@@ -41,9 +41,11 @@ def test_the_map_is_the_twins():
     fit = made.fits[0]
     np.testing.assert_allclose(fit.get("landmarks"), landmarks, atol=1e-8)
     assert fit.get("sizes").tolist() == np.bincount(cells).tolist()
-    wanted = twin.embedded(landmarks, np.bincount(cells))
+    wanted = twin.embedded(landmarks)
     same = procrustes(wanted, fit.get("points"))
     np.testing.assert_allclose(same(wanted), fit.get("points"), atol=1e-6)
+    away = log0(fit.get("points"))
+    np.testing.assert_allclose(np.bincount(cells) @ away / len(X), 0, atol=1e-9)  # the middle is at the origin
     placed = twin.placed(X, landmarks, fit.get("points"))
     np.testing.assert_allclose(pooled([made.transform(site) for site in sites]), placed, atol=1e-9)
 

@@ -85,8 +85,8 @@ def minkowski(a, b):
     return -a[..., 0] * b[..., 0] + (a[..., 1:] * b[..., 1:]).sum(axis=-1)
 
 
-def embedded(landmarks, sizes, dim=2, k=8, gamma=4.0, sigma=1.0, steps=600):
-    """Return the landmarks' points of the ball, by gradient descent on the hyperboloid."""
+def embedded(landmarks, dim=2, k=8, gamma=4.0, sigma=1.0, steps=600):
+    """Return the landmarks' points of the ball up to an isometry, by gradient descent on the hyperboloid."""
     P, ways = walk(landmarks, k, gamma)
     n = len(P)
     J = np.eye(n) - 1 / n
@@ -117,13 +117,6 @@ def embedded(landmarks, sizes, dim=2, k=8, gamma=4.0, sigma=1.0, steps=600):
         length = np.minimum(length, 1.0)
         x = np.cosh(length) * x + np.where(length > 0, np.sinh(length) / np.maximum(length, 1e-300), 1.0) * step
         x /= np.sqrt(-minkowski(x, x))[:, None]
-    centre = (np.asarray(sizes)[:, None] * x).sum(axis=0)
-    centre /= np.sqrt(-minkowski(centre, centre))
-    boost = np.eye(dim + 1)
-    boost[0] = np.concatenate([centre[:1], -centre[1:]])
-    boost[1:, 0] = -centre[1:]
-    boost[1:, 1:] += np.outer(centre[1:], centre[1:]) / (1 + centre[0])
-    x = x @ boost.T
     return x[:, 1:] / (1 + x[:, :1])
 
 

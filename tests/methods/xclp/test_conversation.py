@@ -8,7 +8,7 @@ import fedgeom
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.errors import InputError
 from fedgeom.federation.coordinator import Coordinator
-from fedgeom.methods.xclp.coordinator import Propagation
+from fedgeom.methods.xclp.method import Propagation
 from fedgeom.methods.xclp.settings import NothingToSpreadError
 from fedgeom.protocols.cohort import join
 from fedgeom.protocols.names import agree_on_names

@@ -15,7 +15,7 @@ from fedgeom.errors import InputError
 from fedgeom.federation.coordinator import Coordinator
 from fedgeom.federation.messages import Message, Question, decode, unpack
 from fedgeom.federation.site import Site, answers
-from fedgeom.methods.xclp import coordinator as xclp_conversation
+from fedgeom.methods.xclp import method as xclp_conversation
 from fedgeom.methods.xclp.core import labels_and_confidence
 from fedgeom.methods.xclp.messages import Spread
 from fedgeom.methods.xclp.site import XclpSite

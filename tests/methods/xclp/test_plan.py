@@ -129,7 +129,7 @@ def test_without_tables_all_sites_are_as_large_as_the_largest(monkeypatch: pytes
     exact = directions(costs_of(method, known))
     unseen = costs_of(method, replace(known, tables=()))
     assert all(more > less for more, less in zip(directions(unseen), exact, strict=True))
-    assert any("how many rows the sites have" in line for line in unseen.left_out)
+    assert any("how many rows the sites have" in line for line in unseen.bounds)
     monkeypatch.setattr(distances, "PAIRED", 2)
     reckoned = directions(costs_of(method, replace(known, tables=())))
     assert all(more > less for more, less in zip(reckoned, exact, strict=True))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import fedgeom
-from fedgeom.methods.xclp import coordinator
+from fedgeom.methods.xclp import method as xclp_method
 from tests.methods.moments.twin import groups
 from tests.methods.xclp import twin
 
@@ -119,7 +119,7 @@ def test_bits_that_sites_turn(flip: float, monkeypatch: pytest.MonkeyPatch) -> N
     drawn = skewed()
     size = sum(len(V) for V, _ in drawn.values())
     H = np.zeros((size, size))
-    build = coordinator.neighbour_graph
+    build = xclp_method.neighbour_graph
 
     def look(method: fedgeom.XCLP, distances: Any, places: Any) -> Any:
         for (one, other), block in distances.items():
@@ -127,7 +127,7 @@ def test_bits_that_sites_turn(flip: float, monkeypatch: pytest.MonkeyPatch) -> N
             H[slice(*places[other]), slice(*places[one])] = block.T
         return build(method, distances, places)
 
-    monkeypatch.setattr(coordinator, "neighbour_graph", look)
+    monkeypatch.setattr(xclp_method, "neighbour_graph", look)
     method = fedgeom.XCLP(hash_bits=512, hidden_projection=False, hamming="lattice", flip_probability=flip)
     run = fedgeom.run(method, sites_of(drawn), seed=SEED)
     found = twin.unturned(H, 512, flip)

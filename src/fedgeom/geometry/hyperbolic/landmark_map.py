@@ -21,7 +21,14 @@ from numpy.typing import ArrayLike
 
 from fedgeom.arrays import Floats
 from fedgeom.errors import InputError
-from fedgeom.geometry.hyperbolic.poincare import exp_map, lorentz_centroid, mobius_add, pairwise_distance
+from fedgeom.geometry.hyperbolic.poincare import (
+    exp0,
+    exp_map,
+    log0,
+    lorentz_centroid,
+    mobius_add,
+    pairwise_distance,
+)
 
 START = 0.5
 """The root mean square of the first tangent vectors at the origin."""
@@ -32,6 +39,7 @@ FARTHEST = 12.0
 """No landmark is farther from the origin, as hyperbolic distance: beyond, digits are lost."""
 LEAST_SHARE = 1e-12
 """Accessibilities below are taken for this: landmarks of which no walk tells."""
+MIDDLE_STEPS = 100
 PIECE = 4096
 
 
@@ -85,7 +93,7 @@ def accessibility(weights: Floats, gamma: float) -> Floats:
 def embed_landmarks(landmarks: ArrayLike, sizes: ArrayLike, how: MapSettings) -> tuple[Floats, float]:
     """Return the landmarks' points of the ball, (A, dimension), and what the descent came down to, for each landmark.
 
-    landmarks (A, columns); sizes (A,): how many rows each stands for. The Lorentz centroid of all rows is the origin.
+    landmarks (A, columns); sizes (A,): how many rows each stands for. The middle of all rows is the origin.
     """
     rows = np.asarray(landmarks, np.float64)
     mass = np.asarray(sizes, np.float64)
@@ -97,12 +105,22 @@ def embed_landmarks(landmarks: ArrayLike, sizes: ArrayLike, how: MapSettings) ->
     for _ in range(how.n_steps):
         points = _step(points, wanted, how.sigma)
     divergence, _ = _slopes(points, wanted, how.sigma)
-    return _turned(centred(points, mass), mass), divergence / len(rows)
+    return _turned(mobius_add(-middle(points, mass), points), mass), divergence / len(rows)
 
 
-def centred(points: Floats, weights: ArrayLike | None = None) -> Floats:
-    """Return points, (n, d), moved by the isometry that takes their Lorentz centroid to the origin."""
-    return mobius_add(-lorentz_centroid(points, weights=weights), points)
+def middle(points: Floats, weights: ArrayLike) -> Floats:
+    """Return the point with the least mean squared distance from points, (n, d), the Fréchet mean, (d,).
+
+    A Lorentz centroid weighs points by cosh of their distances: a few far out at the rim would draw it to them, and the
+    most rows would be crowded at the other side. Each step is Newton's with the largest curvature there is, r coth r.
+    """
+    mass = np.asarray(weights, np.float64) / np.sum(weights)
+    found = lorentz_centroid(points, weights=mass)
+    for _ in range(MIDDLE_STEPS):
+        away = log0(mobius_add(-found, points))
+        far = np.maximum(2 * np.linalg.norm(away, axis=1), 1e-9)
+        found = mobius_add(found, exp0(mass @ away / (mass @ (far / np.tanh(far)))))
+    return found
 
 
 def place(X: ArrayLike, landmarks: Floats, points: Floats, nearest: int) -> Floats:

@@ -458,24 +458,44 @@ __all__ = ["EuclideanSVC", "PoincareSVC"]
 class PoincareSVC(LargeMargin):
     """A large-margin classifier for points in the Poincaré ball (Section 3, Appendices H and I.2).
 
+    There is a hyperplane for each class; with two classes a single one, which points to ``classes_[1]``.
+
     Parameters
     ----------
-    C : the weight λ of the violations in Eq. 7.
-    curvature : k; the ball has curvature -k and radius 1/√k.
-    loss : ``"squared_hinge"``, which the published figures use, or ``"hinge"``, Eq. 7 as printed.
-    margin : ``"soft"``, or ``"hard"`` for Eq. 6, which is refused with ``InputError`` on data that is not
-        separable.
-    pairs : how many of the closest pairs of extreme points are tried as reference point. The best training
-        accuracy wins, the closer pair on a tie. 1 is Section 3, 3 is Appendix I.2.
-    reference : reference points to use instead, one (d,) for all hyperplanes or one row for each.
-    as_published : follow the reference code in two details. Hulls of more than three points list the point
-        farthest from the origin twice, so that the closest pairs may repeat; and among three or more
-        classes, one with a single distinct point gets probability zero.
-    tol, max_iter : when the solver stops.
-    random_state : the order of steps for ``loss="hinge"``; the other solvers use no randomness.
+    C: a number above 0; 1.0 if not given
+        The weight λ of the violations in Eq. 7.
+    curvature: a number above 0; 1.0 if not given
+        k: the ball has curvature -k and radius 1/√k.
+    loss: "squared_hinge" or "hinge"; "squared_hinge" if not given
+        The published figures use the squared hinge; "hinge" is Eq. 7 as printed.
+    margin: "soft" or "hard"; "soft" if not given
+        "hard" is Eq. 6; data that are not separable then raise ``InputError``.
+    pairs: a whole number of at least 1; 3 if not given
+        How many of the closest pairs of extreme points are tried as reference point. The best training accuracy wins,
+        the closer pair on a tie. 1 is Section 3, 3 is Appendix I.2.
+    reference: an array of shape (d,) or (hyperplanes, d), or None; None if not given
+        Reference points to use instead: one for all hyperplanes, or a row for each.
+    as_published: True or False; False if not given
+        Whether to follow the reference code in two details. Hulls of more than three points list the point farthest
+        from the origin twice, so that the closest pairs may repeat; and among three or more classes, one with a single
+        distinct point gets probability zero.
+    tol: a number above 0; 1e-10 if not given
+        The relative change at which the solver stops.
+    max_iter: a whole number of at least 1; 10000 if not given
+        The most steps of the solver.
+    random_state: a whole number, a `numpy.random.RandomState` or None; None if not given
+        The order of steps for ``loss="hinge"``; the other solvers use no randomness.
 
-    After ``fit``: ``classes_``, ``reference_`` (p), ``coef_`` (w) and ``platt_`` (A, B), one row per
-    hyperplane; a single row, which points to ``classes_[1]``, when there are two classes.
+    Attributes
+    ----------
+    classes_: an array of shape (classes,)
+        The class labels.
+    reference_: an array of shape (hyperplanes, d)
+        p: the reference points.
+    coef_: an array of shape (hyperplanes, d)
+        w: the normals.
+    platt_: an array of shape (hyperplanes, 2)
+        A and B of Platt's scaling.
     """
 
     def __init__(
@@ -549,8 +569,23 @@ class EuclideanSVC(LargeMargin):
     """The linear SVM in flat space, as the papers' baseline: one-vs-rest with Platt scaling.
 
     The intercept is one more weight and is regularised like the others, as LinearSVC does by default.
-    Parameters and attributes are those of `PoincareSVC` where they make sense; ``intercept_`` takes the place
-    of the reference point, which stays at the origin.
+    Attributes are those of `PoincareSVC`; ``intercept_`` takes the place of the reference point, which stays at the
+    origin.
+
+    Parameters
+    ----------
+    C: a number above 0; 1.0 if not given
+        The weight of the violations.
+    loss: "squared_hinge" or "hinge"; "squared_hinge" if not given
+        How violations are weighed.
+    margin: "soft" or "hard"; "soft" if not given
+        "hard": no violations; data that are not separable then raise ``InputError``.
+    tol: a number above 0; 1e-10 if not given
+        The relative change at which the solver stops.
+    max_iter: a whole number of at least 1; 10000 if not given
+        The most steps of the solver.
+    random_state: a whole number, a `numpy.random.RandomState` or None; None if not given
+        The order of steps for ``loss="hinge"``; the other solvers use no randomness.
     """
 
     def __init__(

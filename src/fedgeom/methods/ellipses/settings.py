@@ -16,14 +16,14 @@ class EllipseSettings(GroupedSums, Settings):
     """Where the rows live, what is sent of them, how classes are matched and told apart, and who may take part."""
 
     names: Literal["own", "shared"] = "own"
-    """"own": sites have words of their own; Gaussians are matched. "shared": one word means one thing everywhere."""
+    """"own": sites have names of their own; Gaussians are matched. "shared": a name means one thing everywhere."""
     classes: ClassNames = None
-    """With shared names: the agreed words. None: the union of the sites' words, which the sites work out themselves."""
+    """With shared names: the agreed names. None: the union of the sites' names, which the sites work out themselves."""
     n_classes: Annotated[int, Between(2, 256)] | Literal["most"] | None = None
-    """J, with own names: of words at different depth, the finest ones. None or "most": the most classes any site has;
+    """J, with own names: of names at different depth, the finest ones. None or "most": the most classes any site has;
     "most" says that some site has them all."""
     depth: Literal["same", "mixed"] = "same"
-    """"same": a word means one class. "mixed": a word of one site may stand for several of another ("T cell")."""
+    """"same": a name means one class. "mixed": a name of one site may stand for several of another ("T cell")."""
     space: Literal["euclidean", "ball"] = "euclidean"
     """"euclidean": rows are ordinary vectors; "ball": points of the Poincaré ball, taken to its tangent space at 0."""
     curvature: Annotated[float, POSITIVE] = 1.0
@@ -51,12 +51,12 @@ class EllipseSettings(GroupedSums, Settings):
         super().__post_init__()
         if self.shared and self.n_classes is not None:
             raise InputError(
-                f'n_classes={self.n_classes!r} given with names="shared"; the classes are then the words: leave '
-                "n_classes out, or list the words in classes=[…]"
+                f'n_classes={self.n_classes!r} given with names="shared"; the classes are then the names: leave '
+                "n_classes out, or list the names in classes=[…]"
             )
         if self.classes is not None and not self.shared:
             raise InputError(
-                'classes=[…] given with names="own"; words of a site\'s own cannot be listed: say names="shared", or '
+                'classes=[…] given with names="own"; names of a site\'s own cannot be listed: say names="shared", or '
                 "how many classes there are, n_classes=…"
             )
         if self.mixed and (self.shared or self.n_classes is None):
@@ -67,7 +67,7 @@ class EllipseSettings(GroupedSums, Settings):
         if self.group_draw is not None and self.apart:
             raise InputError(
                 f"aggregation=GroupMedian(…) given with names={self.names!r} and n_components={self.n_components}; "
-                'groups are compared where sites add up the same words: wanted names="shared" and n_components=1'
+                'groups are compared where sites add up the same names: wanted names="shared" and n_components=1'
             )
         self._check_privacy()
 
@@ -93,22 +93,22 @@ class EllipseSettings(GroupedSums, Settings):
 
     @property
     def shared(self) -> bool:
-        """Whether one word means one thing everywhere."""
+        """Whether a name means one thing everywhere."""
         return self.names == "shared"
 
     @property
     def mixed(self) -> bool:
-        """Whether words may be at different depth."""
+        """Whether names may be at different depth."""
         return self.depth == "mixed"
 
     @property
     def agrees_on_names(self) -> bool:
-        """Whether sites tell their words at all: with own names they never leave the site."""
+        """Whether sites tell their names at all: with own names they never leave the site."""
         return self.shared
 
     @property
     def given_classes(self) -> int | None:
-        """J, where the settings say it; None: the most at any site, or the words that sites agree on."""
+        """J, where the settings say it; None: the most at any site, or the names that sites agree on."""
         return self.n_classes if isinstance(self.n_classes, int) else None
 
     @property

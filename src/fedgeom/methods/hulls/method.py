@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
-from fedgeom.arrays import Indices
+from fedgeom.arrays import Floats, Indices
 from fedgeom.data.sites import SiteData
 from fedgeom.data.validation import Finding, check_columns
 from fedgeom.errors import InputError
 from fedgeom.federation.coordinator import Coordinator
-from fedgeom.federation.messages import LARGEST_MESSAGE, Array, Question
+from fedgeom.federation.messages import LARGEST_MESSAGE, Array
 from fedgeom.federation.method import Method, ShownRows
 from fedgeom.federation.model import Model
 from fedgeom.federation.plan import Ask, Plan, Shape, Sum
@@ -26,9 +27,14 @@ from fedgeom.methods.hulls.core import (
     LEVELS,
     REACH,
     Bins,
+    class_hulls,
     count_of_level,
+    hulls_by_name,
+    level_of_count,
     make_grid,
     radius_of_level,
+    reach_levels,
+    rounded_hulls,
 )
 from fedgeom.methods.hulls.encoding import Hull, HullPlan, decode_hulls, largest_order
 from fedgeom.methods.hulls.matching import MatchEvidence, doubts, group_evidence
@@ -42,18 +48,13 @@ from fedgeom.methods.hulls.messages import (
     TakeHullModel,
 )
 from fedgeom.methods.hulls.model import HullModel
-from fedgeom.methods.hulls.rehearsal import (
-    SYMBOL_SECONDS,
-    Mapped,
-    corners,
-    foreseen_levels,
-)
 from fedgeom.methods.hulls.settings import HullSettings
 from fedgeom.methods.hulls.site import HullSite
 from fedgeom.methods.label_names import check_number, look_at_names, unequal_numbers
 from fedgeom.preparation.landmark_map import LandmarkMap, columns_to_map
 from fedgeom.protocols import fixed_point
 from fedgeom.protocols.cohort import Cohort, join
+from fedgeom.protocols.fixed_point import fixed_sum
 from fedgeom.protocols.names import AgreeOnNames, agree_on_names
 from fedgeom.protocols.secure_sum.messages import SumResult
 from fedgeom.protocols.secure_sum.rules import following_from_sums
@@ -62,6 +63,13 @@ if TYPE_CHECKING:
     from fedgeom.geometry.hyperbolic.grid import Grid
     from fedgeom.methods.hulls.core import Classifier
 
+
+Mapped = tuple[Floats | None, Floats | None]
+"""The joint map, (columns, 2), f8, and its scale, (2·columns,), f8; None where rows are in the disc already."""
+OUTERMOST = 60
+"""The level of the radius where no rows can be looked at: 3, of hyperbolic radii."""
+SYMBOL_SECONDS = 2e-7
+"""Seconds to encode a symbol of a word, for some dozens of bins."""
 ANY_EPSILON = 0.1
 """The grid's ε in the plan that stands for any problem."""
 MOST_CROWDED = 0.05
@@ -140,9 +148,7 @@ class Hulls(HullSettings, Method):
                 HullExtent(embedding=embedding, scatter=scatter), REACH, modulus=fixed_point.MODULUS, work=work
             )
             scatter = None
-        levels, decides = foreseen_levels(self, shape)
-        coarse = self if shape.known else _coarse(self)  # a grid too fine is told where it is known
-        encoding = coarse._plan(levels, shape.n_sites, shape.n_classes if self.shared else 0)
+        encoding, decides = self._encoding(shape)
         encode: type[EncodeHulls | EncodeCorners] = EncodeCorners if self.shared else EncodeHulls
         word = encode(plan=encoding, embedding=embedding, scatter=scatter)
         length = encoding.code.length
@@ -150,6 +156,12 @@ class Hulls(HullSettings, Method):
         yield Sum(word, length, modulus=encoding.code.modulus, work=spent, bound=decides)
         yield Ask(self._told(shape, encoding), HullModelTaken(), bound=decides)
         return encoding.classes
+
+    def _encoding(self, shape: Shape) -> tuple[HullPlan, str]:
+        """Return how hulls will be encoded, and what decides it where that is not known yet."""
+        levels, decides = foreseen_levels(self, shape)
+        coarse = self if shape.known else _coarse(self)  # a grid too fine is told where it is known
+        return coarse._plan(levels, shape.n_sites, shape.n_classes if self.shared else 0), decides
 
     def _told(self, shape: Shape, plan: HullPlan) -> TakeHullModel:
         """Return what sites are told, of numbers that could be: a class of one site alone takes fewer bytes."""
@@ -318,12 +330,77 @@ class Hulls(HullSettings, Method):
 
         return classifier_of(self)
 
-    def rows_shown(self, site: SiteData, question: Question) -> list[ShownRows]:
-        """Return the corners of the site's hulls, where a question asks for them."""
-        return corners(site, question, self.trim) if isinstance(question, EncodeHulls | EncodeCorners) else []
+    def rows_shown(self, shape: Shape) -> list[ShownRows]:
+        """Return the corners of the site's hulls, on the joint map that the tables of the shape give."""
+        plan = self._encoding(shape)[0]
+        points, _ = joint_points(self, shape.tables)
+        at = [table.name for table in shape.tables].index(shape.site)
+        return corners(points[at], shape.tables[at].y.astype(str), plan, self.trim)
 
 
 @memoize(4)  # settings are checked when they are made, and each site asks for these
 def _coarse(method: Hulls) -> Hulls:
     """Return the same settings with a grid that always fits."""
     return replace(method, epsilon=ANY_EPSILON)
+
+
+def joint_points(settings: HullSettings, sites: Sequence[SiteData]) -> tuple[list[Floats], Mapped]:
+    """Return the sites' rows as points of the disc, and the joint map with its scale."""
+    if not settings.maps:
+        return [site.X for site in sites], (None, None)
+    columns = sites[0].X.shape[1]
+    bits = SumScatter.fraction_bits
+    joint = None
+    if settings.joint_scale:
+        total = fixed_sum([joint_map.site_scale(site.X) for site in sites], fraction_bits=bits)
+        joint = joint_map.joint_scales(total, columns)
+    scatter = [joint_map.site_scatter(site.X, site.y.astype(str), joint) for site in sites]
+    total = fixed_sum(scatter, fraction_bits=bits)
+    matrix = joint_map.projection(total, columns)
+    own = [joint_map.column_scales(site.X) if joint is None else joint for site in sites]
+    points = [joint_map.embed(s.X, matrix, one, c=settings.curvature) for s, one in zip(sites, own, strict=True)]
+    return points, (matrix, joint_map.joint_scales(total, columns) if joint is None else joint)
+
+
+def joint_reach(settings: HullSettings, points: Sequence[Floats], sites: Sequence[SiteData]) -> list[int]:
+    """Return what the sites would agree on: levels of classes, hull points and radius, and all hull points."""
+    both = zip(points, sites, strict=True)
+    c = settings.curvature
+    found = [(rows, hulls_by_name(rows, site.y, settings.trim, c=c)) for rows, site in both]
+    levels = [reach_levels(rows, hulls, c=c) for rows, hulls in found]
+    in_all = sum(count_of_level(count) for _, count, _ in levels)
+    return [*(int(level) for level in np.max(levels, axis=0)), in_all]
+
+
+def foreseen_levels(settings: HullSettings, shape: Shape) -> tuple[list[int], str]:
+    """Return the levels on which sites will agree, and what decides them where that is not known yet.
+
+    Where one process has all tables the hulls are found; else every row might be a corner.
+    """
+    if settings.settled:
+        return [0, 0, 0, 0], ""
+    if shape.tables:
+        points, _ = joint_points(settings, shape.tables)
+        if _inside(points, settings):
+            levels = joint_reach(settings, points, shape.tables)
+            if len(shape.tables) == shape.n_sites:
+                return levels, ""
+            levels[3] = shape.n_sites * count_of_level(levels[1])
+            return levels, "how many corners the hulls have: as many at every site as at any whose table is here"
+    level = level_of_count(max(shape.rows, 1))
+    levels = [max(shape.n_classes, 2), level, OUTERMOST, shape.n_sites * count_of_level(level)]
+    return levels, "how many corners the hulls have: at most one for each row"
+
+
+def _inside(points: Sequence[Floats], settings: HullSettings) -> bool:
+    return all(bool((np.einsum("ij,ij->i", rows, rows) * settings.curvature < 1).all()) for rows in points)
+
+
+def corners(points: Floats, labels: npt.NDArray[np.str_], plan: HullPlan, trim: float | str) -> list[ShownRows]:
+    """Return the corners of each class's hull as a site makes them for a plan; points (n, 2), f8, in the disc."""
+    hulls = class_hulls(points, labels, trim, c=plan.curvature)
+    found = []
+    for label, bins in rounded_hulls(hulls, plan.grid).items():
+        own = points[labels == label]
+        found.append(ShownRows(label, len(own), len(bins), own, plan.grid.center(bins), len(hulls[label].corners)))
+    return found

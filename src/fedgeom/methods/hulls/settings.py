@@ -24,9 +24,9 @@ class HullSettings(Settings):
     grid: Literal["polar", "equal-area"] = "polar"
     """Bins of rings of equal breadth (Section 5.2), or of equal area (Appendix C), which are many more."""
     names: Literal["own", "shared"] = "own"
-    """"own": sites have words of their own, and hulls are matched. "shared": one word means one thing everywhere."""
+    """"own": sites have names of their own, and hulls are matched. "shared": a name means one thing everywhere."""
     classes: ClassNames = None
-    """With shared names: the agreed words. None: the union of the sites' words, which the sites work out themselves."""
+    """With shared names: the agreed names. None: the union of the sites' names, which the sites work out themselves."""
     n_classes: Annotated[int, Between(2, 4096)] | Literal["most"] | None = None
     """J, with own names. None or "most": the most classes any site has; "most" says that some site has them all."""
     trim: Annotated[float, Between(0, 1, open_high=True)] | Literal["auto"] = "auto"
@@ -71,20 +71,20 @@ class HullSettings(Settings):
             raise InputError(f"radius={self.radius} given; wanted less than {edge:.6g}, the edge of the disc")
         if self.shared and self.n_classes is not None:
             raise InputError(
-                f'n_classes={self.n_classes!r} given with names="shared"; the classes are then the words: leave '
-                "n_classes out, or list the words in classes=[…]"
+                f'n_classes={self.n_classes!r} given with names="shared"; the classes are then the names: leave '
+                "n_classes out, or list the names in classes=[…]"
             )
         if self.shared and self.h is not None and self.h > MOST_MEETING_SHARED:
             raise InputError(f'h={self.h} given with names="shared"; wanted {MOST_MEETING_SHARED} at most')
         if self.classes is not None and not self.shared:
             raise InputError(
-                'classes=[…] given with names="own"; words of a site\'s own cannot be listed: say names="shared", or '
+                'classes=[…] given with names="own"; names of a site\'s own cannot be listed: say names="shared", or '
                 "how many classes there are, n_classes=…"
             )
 
     @property
     def shared(self) -> bool:
-        """Whether one word means one thing everywhere."""
+        """Whether a name means one thing everywhere."""
         return self.names == "shared"
 
     @property
@@ -94,12 +94,12 @@ class HullSettings(Settings):
 
     @property
     def agrees_on_names(self) -> bool:
-        """Whether sites tell their words at all: with own names they never leave the site."""
+        """Whether sites tell their names at all: with own names they never leave the site."""
         return self.shared
 
     @property
     def given_classes(self) -> int | None:
-        """J, where the settings say it; None: the most at any site, or the words that sites agree on."""
+        """J, where the settings say it; None: the most at any site, or the names that sites agree on."""
         return self.n_classes if isinstance(self.n_classes, int) else None
 
     @property

@@ -13,7 +13,7 @@ from fedgeom.errors import InputError
 from fedgeom.geometry.graphs.class_tree import ClassTree, softened, tree_error
 from fedgeom.geometry.hyperbolic import poincare
 from fedgeom.methods.iterative.heads import Head, Poincare
-from fedgeom.methods.iterative.learners.building import built_learner
+from fedgeom.methods.iterative.learners.torch_module import built_learner
 from fedgeom.methods.iterative.model import TrainedModel
 
 

@@ -14,7 +14,7 @@ from fedgeom.geometry.graphs.class_tree import ClassTree
 from fedgeom.geometry.hyperbolic.prototypes import random_rotation
 from fedgeom.methods.aggregation import Consistent
 from fedgeom.methods.iterative.heads import UNDER, Poincare, tree_lines
-from fedgeom.methods.iterative.networks.base import Network
+from fedgeom.methods.iterative.networks import Network
 from fedgeom.methods.iterative.settings import (
     AggregationOrName,
     HeadOrName,

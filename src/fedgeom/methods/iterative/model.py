@@ -13,7 +13,7 @@ from fedgeom.arrays import Floats
 from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.model import Model
 from fedgeom.methods.iterative.learners import Learner, Parameters
-from fedgeom.methods.iterative.learners.building import built_learner
+from fedgeom.methods.iterative.learners.torch_module import built_learner
 from fedgeom.methods.iterative.settings import TrainingRule
 from fedgeom.methods.iterative.setup import scaled
 from fedgeom.methods.iterative.tree import Tree, grow

@@ -17,11 +17,11 @@ from fedgeom.methods.aggregation import Aggregation, check_aggregation, drawn
 from fedgeom.methods.iterative.effort import Augmentation, Effort
 from fedgeom.methods.iterative.heads import Head, Linear
 from fedgeom.methods.iterative.learners import Learner, learner_named, register
-from fedgeom.methods.iterative.learners.building import built_learner
 from fedgeom.methods.iterative.learners.logistic import Logistic
 from fedgeom.methods.iterative.learners.torch_module import NAME as NETWORK
+from fedgeom.methods.iterative.learners.torch_module import built_learner
 from fedgeom.methods.iterative.losses import Batch, CrossEntropy, Loss
-from fedgeom.methods.iterative.networks.base import Network
+from fedgeom.methods.iterative.networks import Network
 from fedgeom.methods.iterative.objective import Carried
 from fedgeom.methods.iterative.optimizer import SGD, Optimizer, Schedule
 from fedgeom.methods.iterative.personal import Personal

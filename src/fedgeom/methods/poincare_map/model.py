@@ -11,8 +11,8 @@ import numpy.typing as npt
 from fedgeom.arrays import Floats, Ints
 from fedgeom.errors import InputError
 from fedgeom.federation.model import Model
-from fedgeom.geometry.hyperbolic.landmark_map import place
-from fedgeom.geometry.hyperbolic.poincare import check_points, lorentz_centroid, mobius_add, pairwise_distance
+from fedgeom.geometry.hyperbolic.landmark_map import middle, place
+from fedgeom.geometry.hyperbolic.poincare import check_points, mobius_add, pairwise_distance
 from fedgeom.preparation.landmark_map import LandmarkMap
 
 NEAREST = 5
@@ -67,7 +67,7 @@ class PoincareMapModel(Model):
         centre = np.zeros(points.shape[1])
         mass = counts[:, names.index(root)] if root is not None else np.zeros(1)
         if mass.any():
-            centre = lorentz_centroid(points, weights=mass)
+            centre = middle(points, mass)
         moved = mobius_add(-centre, points)
         return cls(tuple(names), moved, landmarks.sizes, np.asarray(counts, np.int64), centre, root or "")
 

@@ -22,8 +22,8 @@ from fedgeom.methods.iterative.settings import Round, TrainingRule
 from fedgeom.methods.iterative.site import set_aside
 from fedgeom.methods.iterative.training import STRIKES, Group, Outcome, TrainingLoop
 from fedgeom.methods.iterative.tree import State, Tree, to_wire
-from fedgeom.methods.xclp.coordinator import Propagate, Propagation
 from fedgeom.methods.xclp.core import is_labelled, mark_unlabelled, own_label_counts
+from fedgeom.methods.xclp.method import Propagate, Propagation
 from fedgeom.methods.xclp.settings import NothingToSpreadError
 from fedgeom.methods.xclp_training.settings import XclpTrainingSettings
 from fedgeom.methods.xclp_training.site import Embed, Embedded, XclpTrainingSite

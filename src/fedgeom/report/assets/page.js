@@ -22,9 +22,24 @@ for (const box of document.querySelectorAll(".explorer")) {
   });
   // What the pointer or the keyboard is at stands out.
   const light = (kind, value) => {
-    box.classList.toggle("dimmed", kind !== null);
-    for (const one of marks) one.classList.toggle("lit", kind !== null && one.dataset[kind] === value);
+    if (kind === null) return search();
+    box.classList.add("dimmed");
+    for (const one of marks) one.classList.toggle("lit", one.dataset[kind] === value);
   };
+  // What is looked for is what has the words in its title, or in its class's or site's name.
+  const find = box.querySelector("[data-find]"), called = {};
+  for (const one of box.querySelectorAll("[data-class-switch]")) called[one.dataset.classSwitch] = one.closest("label").textContent;
+  const texts = marks.map((one) => [one.querySelector("title")?.textContent, called[one.dataset.class], one.dataset.site].join("\n").toLowerCase());
+  const search = () => {
+    const words = find.value.trim().toLowerCase();
+    box.classList.toggle("dimmed", words !== "");
+    marks.forEach((one, at) => one.classList.toggle("lit", words !== "" && texts[at].includes(words)));
+  };
+  find.addEventListener("input", () => {
+    search();
+    const count = marks.filter((one) => one.dataset.layer !== "areas" && !one.classList.contains("number") && one.classList.contains("lit")).length;
+    said.textContent = find.value.trim() ? `${count} shapes have “${find.value.trim()}”` : empty;
+  });
   for (const kind of ["class", "site"]) for (const one of box.querySelectorAll(`[data-${kind}-switch]`)) {
     const label = one.closest("label"), value = one.dataset[kind + "Switch"];
     for (const event of ["pointerenter", "focusin"]) label.addEventListener(event, () => light(kind, value));
@@ -99,14 +114,23 @@ for (const svg of document.querySelectorAll(".explorer svg[data-moves]")) {
   const colour = box.querySelector("[data-colour]"), sites = [...new Set(items.map(({ path }) => path.dataset.site).filter(Boolean))];
   const far = (z) => 2 * Math.atanh(Math.min(Math.hypot(...z), 0.9999999)), marked = items.filter(({ round }) => round);
   const most = Math.max(1, ...marked.map(({ path }) => Math.log(path.dataset.rows))), farthest = Math.max(...marked.map(({ spots }) => far(spots[0])));
-  const words = { class: "", site: "Rows by site; landmarks are of all sites. ", rows: "Landmarks: the darker, the more rows. ", distance: "Landmarks: the darker, the farther from the centre of the first view. " };
+  const sizes = marked.map(({ path }) => Number(path.dataset.rows)), tint_of = (site) => `hsl(${sites.indexOf(site) * 137 % 360} 65% 45%)`;
+  const painted = (one, tint) => tint === null ? one.style.removeProperty("--c") : one.style.setProperty("--c", tint);
   if (colour) colour.addEventListener("change", () => {
-    said.textContent = words[colour.value] || "Point at a shape to read what it is.";
+    const { shares, range } = colour.selectedOptions[0].dataset, each = shares ? shares.split(" ") : [], by = colour.value;
+    said.textContent = {
+      site: "Rows by site; landmarks are of all sites.",
+      rows: `Landmarks: the darker, the more rows, from ${Math.min(...sizes)} to ${Math.max(...sizes)}.`,
+      distance: `Landmarks: the darker, the farther from the centre of the first view, up to ${farthest.toFixed(1)}.`,
+      column: `Landmarks: the darker, the higher the mean, from ${range}, as the rows were prepared.`,
+    }[by] || "Point at a shape to read what it is.";
     for (const { path, spots, round } of items) {
-      const share = round ? (colour.value === "rows" ? Math.log(path.dataset.rows) / most : far(spots[0]) / farthest) : 0;
-      const tint = colour.value === "class" ? null : colour.value === "site" ? (round ? "#8a93a0" : `hsl(${sites.indexOf(path.dataset.site) * 137 % 360} 65% 45%)`) : round ? `hsl(215 70% ${88 - 66 * share}%)` : "#b8bec7";
-      if (!path.classList.contains("region")) tint === null ? path.style.removeProperty("--c") : path.style.setProperty("--c", tint);
+      if (path.classList.contains("region")) continue;
+      const at = marked.findIndex((one) => one.path === path);
+      const share = at < 0 ? 0 : by === "column" ? each[at] / 100 : by === "rows" ? Math.log(path.dataset.rows) / most : far(spots[0]) / farthest;
+      painted(path, by === "class" ? null : by === "site" ? (round ? "#8a93a0" : tint_of(path.dataset.site)) : round ? `hsl(215 70% ${88 - 66 * share}%)` : "#b8bec7");
     }
+    for (const one of box.querySelectorAll(".of-site")) painted(one, by === "site" ? tint_of(one.closest("label").querySelector("input").dataset.siteSwitch) : null);
   });
 }
 // On paper what is shown on demand is shown, but for what is drawn above it.

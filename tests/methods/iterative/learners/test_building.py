@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fedgeom.methods.iterative import Logistic
-from fedgeom.methods.iterative.learners.building import built_learner
+from fedgeom.methods.iterative.learners.torch_module import built_learner
 
 
 def test_logistic_regression_gets_its_penalty_and_others_are_found_by_name():

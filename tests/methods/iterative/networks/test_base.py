@@ -7,7 +7,7 @@ import pytest
 from fedgeom import FedAvg
 from fedgeom.errors import InputError
 from fedgeom.methods.iterative import MLP, LeNet
-from fedgeom.methods.iterative.networks.base import image_shape
+from fedgeom.methods.iterative.networks import image_shape
 from tests.methods.iterative.torching import torch
 
 

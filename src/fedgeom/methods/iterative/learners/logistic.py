@@ -8,7 +8,7 @@ from scipy.special import log_softmax
 from fedgeom.arrays import Floats, Ints
 from fedgeom.errors import InputError
 from fedgeom.methods.iterative.effort import USUAL, Effort
-from fedgeom.methods.iterative.learners.base import Learner, Parameters, register, step
+from fedgeom.methods.iterative.learners import Learner, Parameters, register, step
 from fedgeom.methods.iterative.objective import LOSS, FlatObjective, Objective
 from fedgeom.methods.iterative.tree import Tree
 from fedgeom.privacy.bounded_sums import in_whole_numbers, products, row_products, unit_rows

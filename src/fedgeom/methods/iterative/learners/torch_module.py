@@ -19,9 +19,10 @@ from fedgeom.federation.policy import AUTOCAST_VARIABLE, DEVICE_VARIABLE
 from fedgeom.memo import memoize
 from fedgeom.methods.iterative.effort import USUAL, Effort
 from fedgeom.methods.iterative.heads import Head
-from fedgeom.methods.iterative.learners.base import Learner, Parameters, register
+from fedgeom.methods.iterative.learners import Learner, Parameters, learner_named, register
+from fedgeom.methods.iterative.learners.logistic import Logistic
 from fedgeom.methods.iterative.losses import Batch
-from fedgeom.methods.iterative.networks.base import Network
+from fedgeom.methods.iterative.networks import Network
 from fedgeom.methods.iterative.objective import LOSS, Objective
 from fedgeom.methods.iterative.optimizer import GradientSteps
 from fedgeom.methods.iterative.tree import Tree
@@ -425,3 +426,15 @@ def _known(options: str) -> NetworkLearner:
     found = json.loads(options)
     shape = None if found.get("shape") is None else tuple(found["shape"])
     return NetworkLearner(Network.read(found["network"], "network"), Head.read(found["head"], "head"), shape)
+
+
+def built_learner(name: str, options: Mapping[str, Any]) -> Learner:
+    """Return a learner by its name; options are for "logistic" and for networks."""
+    if name == NAME:
+        return network_learner(options)
+    return _logistic(float(options["C"])) if name == Logistic.name and "C" in options else learner_named(name)
+
+
+@memoize(64)
+def _logistic(C: float) -> Learner:
+    return Logistic(C)

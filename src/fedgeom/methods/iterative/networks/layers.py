@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from fedgeom.methods.iterative.networks.base import Norm
+from fedgeom.methods.iterative.networks import Norm
 
 PER_GROUP = 16
 """The most channels that are normalised together."""
