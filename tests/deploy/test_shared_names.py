@@ -66,10 +66,13 @@ def test_a_policy_that_wants_rows_for_each_feature_gets_fewer_features() -> None
     assert USUAL.for_rows(2040, 20, strict.min_rows_per_feature) == (USUAL, "")
     fewer, why = USUAL.for_rows(400, 20, strict.min_rows_per_feature)
     assert fewer == replace(USUAL, features=(LinearFeatures(), Fourier(n_components=180)))
-    assert "400 rows allow few features (min_rows_per_feature = 1" in why
+    assert why == "400 rows (min_rows_per_feature = 1 in the policy) leave room for 200 features"
     assert USUAL.for_rows(100, 20, 1.0)[0] == replace(USUAL, features=LinearFeatures())
     unfolded = replace(USUAL, features=LinearFeatures(), alpha="gcv")
     assert USUAL.for_rows(30, 20, 1.0)[0] == unfolded  # 15 a fold would be too few
+    many, why = USUAL.for_rows(600, 4, 0.0, sites=200)  # otherwise they would send 200 million numbers
+    assert many == replace(USUAL, features=(LinearFeatures(), Fourier(n_components=490)))
+    assert why == "sums over 200 sites leave room for 500 features"
     other = fedgeom.Ridge(features="fourier")  # type: ignore[arg-type]
     assert other.for_rows(30, 20, 1.0) == (other, "")
 

@@ -185,7 +185,7 @@ def fit_to_rows(
     share = 0.0 if method.holdout is None else Holdout.read(method.holdout, "holdout").share
     aside = sum(math.ceil(share * rows) for site in data for rows in site.class_counts().values())
     least = (policy or Policy()).min_rows_per_feature
-    return method.for_rows(sum(map(len, data)) - aside, _width(method, data, seed), least)
+    return method.for_rows(sum(map(len, data)) - aside, _width(method, data, seed), least, len(data))
 
 
 def _width(method: Method, sites: Sequence[SiteData], seed: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -13,6 +14,8 @@ from fedgeom.methods.ridge.core import cuts
 from fedgeom.methods.ridge.features import Binned, FeatureMap, Fourier, LinearFeatures, total_width
 from fedgeom.methods.ridge.image_features import Conv
 
+MOST_SENT = 50_000_000
+"""So many numbers all sites together add up where features are chosen; more sites take fewer."""
 FEWEST_FOURIER = 100
 """Fewer Fourier features than this are not worth their sums."""
 MOST_CLASSES = 1000
@@ -127,7 +130,7 @@ class RidgeSettings(GroupedSums, Settings):
                 "max_features"
             )
 
-    def for_rows(self, rows: int, columns: int, least: float) -> tuple[Self, str]:
+    def for_rows(self, rows: int, columns: int, least: float, sites: int = 1) -> tuple[Self, str]:
         """Return these settings with fewer of the usual features where there is no room for them, and why.
 
         ``least`` is how many rows a policy wants for each feature. Rows that are too few for the columns alone, when
@@ -140,17 +143,21 @@ class RidgeSettings(GroupedSums, Settings):
             why = f"{columns:,} columns are too many for sums of their products, so that features are made of them"
             return replace(self, features=Fourier()), why
         dealt = rows / self.folds  # each fold is a sum of its own
-        room = self.max_features - columns
-        why = f"max_features = {self.max_features:,} allows few features"
-        if dealt < least * (columns + min(usual, room)):
-            room = int(dealt / least) - columns
-            why = f"{rows:,} rows allow few features (min_rows_per_feature = {least:g} in the policy)"
+        limits = [(self.max_features, f"max_features = {self.max_features:,}")]
+        if columns < usual:  # the products of more are most of what is sent, with or without Fourier features
+            limits.append((math.isqrt(2 * MOST_SENT // (sites * self.folds)), f"sums over {sites:,} sites"))
+        if least:
+            limits.append((int(dealt / least), f"{rows:,} rows (min_rows_per_feature = {least:g} in the policy)"))
+        most, cause = min(limits)
+        room = most - columns
+        why = f"{cause} leave room for {most:,} features"
         if room >= usual:
             return self, ""
         if room >= FEWEST_FOURIER:
             return replace(self, features=(LINEAR, Fourier(n_components=room // 10 * 10))), why
         fitted = replace(self, features=LINEAR)
-        return (replace(fitted, alpha="gcv") if room < 0 and self.alpha == "folds" else fitted), why
+        unfolded = self.alpha == "folds" and dealt < least * columns
+        return (replace(fitted, alpha="gcv") if unfolded else fitted), why
 
     @property
     def maps(self) -> tuple[FeatureMap, ...]:
