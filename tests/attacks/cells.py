@@ -72,6 +72,16 @@ def one_rare_word() -> list[SiteData]:
     return _words(codes, ("f", "m", "x"))
 
 
+def one_gap_among_flags() -> list[SiteData]:
+    """Add a column of 0 and 1, mostly 1, with one empty cell."""
+    found = []
+    for at, site in enumerate(tables()):
+        flag = (np.random.default_rng(at).random(len(site)) < 0.7).astype(float)
+        flag[PLANTED] = np.nan if at == 1 else flag[PLANTED]
+        found.append(replace(site, table=np.column_stack([site.X, flag]), columns=(*site.columns, "flag")))
+    return found
+
+
 def rare_class() -> list[SiteData]:
     """Give one site a class of its own."""
     sites = tables()
@@ -154,6 +164,11 @@ READ: dict[str, tuple[Callable[[], list[SiteData]], dict[str, Any], str]] = {
         "count and exact mean of a class that one site has",
     ),
     "bins that few rows have": (lambda: tables(80, 1), BINNED, "113 of 600 rows with labels"),
+    "a gap in a column of 0 and 1": (
+        one_gap_among_flags,
+        _both(prepare="table"),
+        "with Ridge a weighted sum of the numbers rests on the one row",
+    ),
     "a word that one row of a class has": (
         rare_cell,
         {"moments": fedgeom.Moments(prepare=[OneHot()], **EUCLIDEAN)},

@@ -89,6 +89,23 @@ def test_groups_are_of_neighbours_and_large_enough(least, rows):
             assert mean == pytest.approx(np.mean(group))
 
 
+@pytest.mark.parametrize(
+    ("numbers", "means"),
+    [
+        ([0] * 4 + [1] * 8, [0, 1, 1]),
+        ([0] * 7 + [1] * 5, [0, 0, 1]),  # the second group has one 1
+        ([0] * 5 + [1] * 7, [0, 1, 1]),
+        ([0] * 6 + [1] * 2, [0, 0]),  # no group has nothing but 1
+        ([0] * 6 + [1, 2], [0, 0.75]),  # three values: their mean
+        ([0, 1, 1, 2, 3, 5, 5, 5], [1, 4.5]),  # none fills a group
+    ],
+)
+def test_a_group_of_two_values_has_one_that_fills_a_group(numbers, means):
+    found, sizes = group_means(np.array(numbers, float), 4)
+    np.testing.assert_array_equal(found, means)
+    assert sizes.tolist() == [4] * len(means)
+
+
 @given(st.integers(0, 1000), st.integers(1, 5))
 def test_counts_are_those_of_each_number_by_itself(seed, least):
     """Against a count of keys, one after the other; blocks of rows are one column."""

@@ -476,10 +476,23 @@ def test_n13_bins_and_columns() -> None:
     assert_none(groups_of(fedgeom.Ridge(features=["linear", "binned"]), sites))
 
 
-@finding("N15: few rows of two sites, by products of bins and columns, where rows are held out")
 def test_n15_bins_of_held_out_rows() -> None:
+    """Of the rows in a bin, products with columns let all of a small site's drop out, and those of two sites stay."""
     (odd,) = [one for one in odd_tables() if one.name == "rows held out"]
     assert_none(groups_of(odd.method(fedgeom.Ridge(features=["linear", "binned"])), odd.sites))
+
+
+@pytest.mark.parametrize("share", [0.3, 0.5, 0.7])
+@pytest.mark.parametrize("method", [fedgeom.Ridge(prepare="table"), fedgeom.Moments(prepare="table", **EUCLIDEAN)])
+def test_n16_a_gap_in_a_column_of_0_and_1(method: Any, share: float) -> None:
+    """It is filled with 0 or 1: any other number, such as 1.00002, would be in no other row."""
+
+    def one_gap_in_flags(at: int, X: Floats, y: Any) -> tuple[Floats, Any]:
+        flag = (np.random.default_rng(at).random(len(X)) < share).astype(float)
+        flag[7] = np.nan if at == 1 else flag[7]
+        return np.column_stack([X, flag]), y
+
+    assert_none(groups_of(method, tables(one_gap_in_flags)))
 
 
 def test_n12_joint_map_of_hulls() -> None:

@@ -784,7 +784,8 @@ def merge_bins(tables: Iterable[tuple[Sequence[int], Ints, tuple[int, int]]], co
     of rows that are summed by themselves. Where a cell is left out instead, all others together would show it.
 
     tables: for each group, or two, its columns, the first one's bins being the farthest apart in the cells;
-    (2, kinds of rows, cells): rows, each site's at most the floor, and sites; and the floors, sites and rows.
+    (2, kinds of rows, cells): rows, each site's at most the floor, and sites, or rows of which each site's count up to
+    a smaller number; and the floors of these, and of rows.
     """
     stands = np.tile(np.arange(bins), (columns, 1))
     for members, counts, (least_sites, least_rows) in tables:

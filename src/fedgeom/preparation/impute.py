@@ -200,7 +200,7 @@ class Impute(Step):
         if self.strategy == "median":
             take_bins(fit, counts, fit.taken - 1, ground.floors)
             if is_settled(fit, self.bits, fit.taken):
-                fit.put(value=medians(fit, self.bits))
+                fit.put(value=medians(fit, self.bits, shortest=ground.floors[1] > 1))
         else:
             take_frequent(fit, counts, fit.taken - 1)
         if "value" in fit.arrays:

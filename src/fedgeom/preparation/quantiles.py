@@ -6,10 +6,12 @@ that float32 holds, such as whole ones below 2²⁴, is exact; with 24 it is to 
 
 Where policies have floors, no number is counted by itself. Each site sorts its numbers, puts neighbours into groups of
 at least ``min_rows``, and counts the groups' means, each as often as the group has numbers (microaggregation,
-Domingo-Ferrer and Mateo-Sanz 2002). So whatever the counts show is a mean of so many rows. A bin with fewer numbers
-than ``min_sites`` such groups is divided no further, once sign, size and three bits more are known: within it, the
-quantile is where its rank is. At each site fewer than ``min_rows`` numbers are on the wrong side of a bin's edge: a
-quantile's rank is off by less than (sites + ``min_sites``) · ``min_rows``.
+Domingo-Ferrer and Mateo-Sanz 2002). A group of two values, one of which fills a group of its own, counts as that value:
+so a column of 0 and 1 has a median of 0 or 1, and gaps that are filled with it set no row apart. Whatever the counts
+show is a mean of so many rows, or a value that so many have. A bin with fewer numbers than ``min_sites`` such groups is
+divided no further, once sign, size and three bits more are known: within it, the quantile is where its rank is. At each
+site fewer than ``min_rows`` numbers are on the wrong side of a bin's edge: a quantile's rank is off by less than
+(sites + ``min_sites``) · ``min_rows``.
 """
 
 from __future__ import annotations
@@ -64,7 +66,8 @@ def bins_length(columns: int, shares: Sequence[float] = MEDIAN) -> int:
 def group_means(numbers: npt.NDArray[Any], least: int) -> tuple[Floats, Ints]:
     """Return the means of groups of at least so many neighbours, in order, and how many numbers each has, (groups,).
 
-    numbers (n,). Fewer than ``least`` are in no group; the last group has what is left over.
+    numbers (n,). Fewer than ``least`` are in no group; the last group has what is left over. A group of two values has,
+    for its mean, the nearer one of those that are all that another group has.
     """
     count = len(numbers) // least
     if not count:
@@ -72,7 +75,19 @@ def group_means(numbers: npt.NDArray[Any], least: int) -> tuple[Floats, Ints]:
     starts = least * np.arange(count)
     sizes = np.full(count, least)
     sizes[-1] = len(numbers) - starts[-1]
-    return np.add.reduceat(np.sort(numbers), starts, dtype=np.float64) / sizes, sizes
+    ordered = np.sort(numbers)
+    means = np.add.reduceat(ordered, starts, dtype=np.float64) / sizes
+    low, high = ordered[starts], ordered[starts + sizes - 1]
+    shared = low[low == high]
+    if len(shared):
+        means[low == high] = shared
+        steps = np.append(0, np.cumsum(ordered[1:] != ordered[:-1]))
+        two = steps[starts + sizes - 1] - steps[starts] == 1
+        for at in np.flatnonzero(two).tolist():
+            known = [end for end in (low[at], high[at]) if end in shared]
+            if known:
+                means[at] = min(known, key=lambda end: abs(end - means[at]))
+    return means, sizes
 
 
 @dataclass(frozen=True)
@@ -141,7 +156,8 @@ def take_bins(
     """Settle the next bits of the two numbers that each quantile of each column lies between, from all sites' counts.
 
     ``floors`` are sites and rows, of the strictest policy: they decide which bins are divided further. ``smooth``:
-    where numbers come in groups, a quantile is between those half a group below it and above it.
+    where numbers come in groups, a quantile is between those half a group below it and above it; otherwise it is the
+    lower one of the two that it lies between, a number that rows have.
     """
     counts = total.reshape(-1, 2 * len(shares), BINS)
     if done == 0:
@@ -156,6 +172,8 @@ def take_bins(
             lower = np.maximum(np.floor(place - floors[1] / 2), 0)
             upper = np.minimum(np.ceil(place + floors[1] / 2), np.maximum(n - 1, 0)[:, None])
             weight = np.where(upper > lower, (place - lower) / np.maximum(upper - lower, 1), 0.0)
+        elif floors[1] > 1:
+            weight = np.zeros_like(weight)
         fit.put(weight=weight)
         fit.put(rank=np.stack([lower, upper], axis=2).reshape(none.shape).astype(np.int64))
     rank = fit.get("rank")
@@ -180,10 +198,11 @@ def is_settled(fit: StepFit, bits: int, done: int) -> bool:
     return done >= rounds(bits) or (done > 0 and not fit.get("divided").any())
 
 
-def quantiles(fit: StepFit, bits: int) -> Floats:
+def quantiles(fit: StepFit, bits: int, *, shortest: bool = False) -> Floats:
     """Return the quantiles of each column, (columns, shares), f8: between the middles of two bins.
 
-    In a bin that was not divided to the end, a number is where its rank is among the bin's numbers.
+    In a bin that was not divided to the end, a number is where its rank is among the bin's numbers. ``shortest``: in
+    one that was, it is the bin's number with the fewest digits, which a whole one is.
     """
     left = (ALL_BITS - DIGIT * fit.get("digits")).astype(np.uint64)
     low = fit.get("prefix").astype(np.uint64) << left
@@ -194,14 +213,16 @@ def quantiles(fit: StepFit, bits: int) -> Floats:
     within = from_keys((low + (share * width).astype(np.uint64)).astype(np.uint32))
     whole = fit.get("digits") == rounds(bits)
     weight = fit.get("weight")
+    nearer = np.where(np.abs(edges[0]) <= np.abs(edges[1]), *edges)
+    settled = nearer if shortest else (edges[0] + edges[1]) / 2
     fit.drop("prefix", "rank", "inside", "digits", "divided", "weight")
-    values = np.where(whole, (edges[0] + edges[1]) / 2, within).reshape(len(weight), -1, 2)
+    values = np.where(whole, settled, within).reshape(len(weight), -1, 2)
     return np.asarray((1 - weight) * values[:, :, 0] + weight * values[:, :, 1])
 
 
-def medians(fit: StepFit, bits: int) -> Floats:
-    """Return the median of each column, (columns,), f8, where nothing else was counted."""
-    found: Floats = quantiles(fit, bits)[:, 0]
+def medians(fit: StepFit, bits: int, *, shortest: bool = False) -> Floats:
+    """Return the median of each column, (columns,), f8, where nothing else was counted (`quantiles`)."""
+    found: Floats = quantiles(fit, bits, shortest=shortest)[:, 0]
     return found
 
 

@@ -118,12 +118,6 @@ class OpenFinding:
 
 
 OPEN: tuple[OpenFinding, ...] = (
-    OpenFinding(
-        "N15",
-        "products of bins and columns that few sites have, where rows are held out",
-        ("ridge.gram", "ridge-update.gram"),
-        of=lambda method: "binned" in str(method.terms().get("features")),
-    ),
     OpenFinding("N3", "products of two columns that few rows have numbers in at once, most being 0; third values"),
     OpenFinding(
         "N14", "class sums, with Ridge, of columns that few rows of the class have another number than 0 in"

@@ -153,7 +153,9 @@ class Ridge(RidgeSettings, Method):
         classes = agree_on_names(cohort, self.classes)
         if privacy_of(self) is not None:
             return self._conduct_private(cohort, classes)
-        plan = FeatureProblem(self, sites.seed, cohort.class_floors, cohort.columns, len(classes))
+        plan = FeatureProblem(
+            self, sites.seed, cohort.class_floors, cohort.columns, len(classes), len(cohort.names)
+        )
         fit = FeatureFit()
         last = cohort.sum_checked(SumRidgeColumns(classes=classes), length=fit.length(plan))
         fit.take(last.total.numpy(), plan)

@@ -302,7 +302,8 @@ class RidgeSite(SummingSite[RidgeMemory]):
         """What follows from the terms, the seed and the policies."""
         floors = self.joining.class_floors
         columns = self.data.shape[1]
-        return FeatureProblem(self.settings, self.seed, floors, columns, len(self.names.agreed))
+        sites = len(self.joining.memory.order)
+        return FeatureProblem(self.settings, self.seed, floors, columns, len(self.names.agreed), sites)
 
     @property
     def rows(self) -> npt.NDArray[Any]:

@@ -47,6 +47,8 @@ class FeatureProblem:
     """How many sites and rows of all sites a cluster of patches must have to be summed, by the policies."""
     columns: int
     classes: int
+    sites: int = 1
+    """How many sites joined."""
 
     @property
     def width(self) -> int:
@@ -104,13 +106,26 @@ class FeatureProblem:
     @property
     def counted_cells(self) -> int:
         """How many numbers say how many rows are in which cells."""
-        return math.prod(self.cell_shape) + math.prod(self.pair_shape)
+        return math.prod(self.cell_shape) + math.prod(self.pair_shape) + self.settings.folds * self.cell_shape[2]
+
+    @property
+    def beside(self) -> int:
+        """How many features there are beside the bins: as many rows of a cell can be cancelled by their products."""
+        return self.width - self.cell_shape[2]
+
+    @property
+    def spread_rows(self) -> int:
+        """How many rows of one site count at most where is counted over how many sites a cell's rows are spread."""
+        return -(-(self.beside + 1) // max(self.sites - self.floors[0] + 1, 1))
 
     @property
     def cell_floors(self) -> tuple[int, int]:
-        """How many sites and rows a cell must have: with k features beside it, any k of its rows can be cancelled."""
+        """How many rows a cell must have, counted as `spread_rows` says, and in all, whatever is cancelled.
+
+        Of so many, more rows than can be cancelled are left without those of any ``min_sites`` - 1 sites.
+        """
         sites, rows = self.floors
-        return sites, rows + self.width - self.cell_shape[2]
+        return (sites - 1) * self.spread_rows + self.beside + 1, rows + self.beside
 
 
 class FeatureFit(msgspec.Struct, kw_only=True):
@@ -265,7 +280,8 @@ def cell_counts(X: npt.NDArray[Any], codes: Ints, fit: FeatureFit, plan: Feature
     """Return how many of a site's rows lie in each cell, at most the floor, and whether any do.
 
     One vector: rows of each class and fold in each cell of a group (`FeatureProblem.cell_shape`), then rows of each
-    fold in the cells of each two groups (`FeatureProblem.pair_shape`).
+    fold in the cells of each two groups (`FeatureProblem.pair_shape`), then rows of each fold in each cell of a group,
+    at most `FeatureProblem.spread_rows`.
     """
     binned = plan.settings.binned
     assert binned is not None
@@ -285,17 +301,18 @@ def cell_counts(X: npt.NDArray[Any], codes: Ints, fit: FeatureFit, plan: Feature
         cells = places[:, one] * inner[other] + places[:, other] + both * (np.arange(pairs) + pairs * fold)
         double += np.bincount(cells.ravel(), minlength=len(double))
     found = [part for kind in (single, double) for part in (np.minimum(kind, plan.cell_floors[1]), kind > 0)]
-    return np.concatenate(found).astype(np.int64)
+    all_classes = single.reshape(plan.classes, -1).sum(axis=0)
+    return np.concatenate([*found, np.minimum(all_classes, plan.spread_rows)]).astype(np.int64)
 
 
 def _cell_tables(counts: Ints, plan: FeatureProblem) -> Iterator[tuple[list[int], Ints, tuple[int, int]]]:
     """Yield the columns of each group, and of each two, what was counted for it, and its floors (`merge_bins`)."""
-    single, double = np.split(counts, [math.prod(plan.cell_shape)])
+    lengths = [math.prod(plan.cell_shape), math.prod(plan.pair_shape)]
+    single, double, spread = np.split(counts, np.cumsum(lengths))
     groups = plan.groups
     of_groups = single.reshape(2, plan.classes, plan.settings.folds, len(groups), plan.group_cells)
-    rows, sites = of_groups
-    # Rows of several classes are at no fewer sites than those of any.
-    all_classes = np.array([rows.sum(axis=0), sites.max(axis=0)])
+    in_all = of_groups[0].sum(axis=0)
+    all_classes = np.array([in_all, spread.reshape(in_all.shape)])
     of_pairs = double.reshape(plan.pair_shape)
     for at, members in enumerate(groups):
         yield members, of_groups.reshape(2, -1, *of_groups.shape[3:])[:, :, at], plan.floors
