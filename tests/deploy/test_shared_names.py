@@ -104,6 +104,7 @@ def test_the_method_by_its_name_is_what_is_chosen_without_one(tmp_path: Path, pr
         file.write_text(f'label = "y"\n{how}' + (f'prepare = "{prepare}"\n' if prepare else "") + blocks)
         for policy in ("strict", "relaxed"):
             made[how, policy] = check_federation(file, policy=policy).method
+    assert "write these settings there" in check_federation(file).chosen  # of a file that names the method
     for policy, rules in (("strict", StrictPolicy()), ("relaxed", Policy())):
         data = check_federation(file, policy=policy).sites
         own, _ = fit_to_rows(fedgeom.Ridge(prepare=prepare), data, rules)  # type: ignore[arg-type]

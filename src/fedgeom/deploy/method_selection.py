@@ -36,6 +36,9 @@ class SuitableMethod:
     reason: str = ""
 
 
+IN_FILE = ". A submitted job is as its file says, since nobody sees all rows: write these settings there"
+
+
 def for_shared_names(said: Mapping[str, Any], *, in_disc: bool) -> SuitableMethod:
     """Return the method for sites that share their label names; ``said`` are the settings that a file has.
 
@@ -101,7 +104,7 @@ def choose(
         if not found.reason:
             return CompleteFile(federation)
         fitted = msgspec.structs.replace(federation, parameters={**federation.parameters, **found.settings})
-        return CompleteFile(fitted, f"method ridge with {_listed(found.settings)}: {found.reason}")
+        return CompleteFile(fitted, f"method ridge with {_listed(found.settings)}: {found.reason}{IN_FILE}")
     if federation.method and not _matches(federation.method):
         return CompleteFile(
             federation
