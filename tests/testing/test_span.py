@@ -483,7 +483,9 @@ def test_n15_bins_of_held_out_rows() -> None:
 
 
 @pytest.mark.parametrize("share", [0.3, 0.5, 0.7])
-@pytest.mark.parametrize("method", [fedgeom.Ridge(prepare="table"), fedgeom.Moments(prepare="table", **EUCLIDEAN)])
+@pytest.mark.parametrize(
+    "method", [fedgeom.Ridge(features="linear", prepare="table"), fedgeom.Moments(prepare="table", **EUCLIDEAN)]
+)
 def test_n16_a_gap_in_a_column_of_0_and_1(method: Any, share: float) -> None:
     """It is filled with 0 or 1: any other number, such as 1.00002, would be in no other row."""
 
