@@ -306,14 +306,21 @@ class SummedRows(NamedTuple):
     """The group of each row, (rows,); (0,) where there are none."""
 
 
-@memoize(64, key=lambda rows, least: (fingerprint(b"rows", np.ascontiguousarray(rows).tobytes()), least))
 def summed_rows(rows: Floats, least: int) -> SummedRows:
     """Return unit rows by themselves, or in groups of at least so many neighbours; of fewer rows, none."""
+    from fedgeom.geometry.graphs.anchors import unit_rows  # scipy.sparse: slow to import
+
+    if least > 1:
+        return _grouped_rows(rows, least)
+    units = unit_rows(rows)
+    return SummedRows(rows, units, np.ones(len(units)), np.zeros(0, np.int64))
+
+
+@memoize(64, key=lambda rows, least: (fingerprint(b"rows", np.ascontiguousarray(rows).tobytes()), least))
+def _grouped_rows(rows: Floats, least: int) -> SummedRows:
     from fedgeom.geometry.graphs.anchors import cell_totals, neighbours, unit_rows  # scipy.sparse: slow to import
 
     units = unit_rows(rows)
-    if least <= 1:
-        return SummedRows(rows, units, np.ones(len(units)), np.zeros(0, np.int64))
     groups = neighbours(units, least)
     sizes = np.bincount(groups).astype(np.float64)
     totals = cell_totals(units[: len(groups)], groups, len(sizes))
