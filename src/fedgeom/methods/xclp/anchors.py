@@ -47,12 +47,23 @@ class AnchorPlan:
     """Nor one that has rows of fewer sites."""
     seed: bytes
     columns: int
+    group_rows: int = 1
+    """How many rows stand together; 1: each for itself."""
 
     @classmethod
     def of(cls, settings: XclpSettings, seed: int, floors: tuple[int, int], columns: int) -> AnchorPlan:
         """Put together what both halves know; ``floors`` are those of the policies (`Policy.class_floors`)."""
         least = max(settings.min_cell, floors[1])
-        return cls(settings.n_anchors, settings.n_rounds, least, floors[0], shared_seed(seed), columns)
+        return cls(settings.n_anchors, settings.n_rounds, least, floors[0], shared_seed(seed), columns, floors[1])
+
+    def most(self, rows: float) -> int:
+        """Return how many anchors there are at most: with groups of rows, one for two times as many as a cluster needs.
+
+        Of more, most clusters would be left out, for they would have groups of too few sites.
+        """
+        if self.group_rows <= 1:
+            return self.anchors
+        return max(min(self.anchors, int(rows) // (2 * self.min_cell * self.min_sites)), 1)
 
 
 class AnchorFit(msgspec.Struct, kw_only=True):
@@ -62,6 +73,8 @@ class AnchorFit(msgspec.Struct, kw_only=True):
     """How many sums were taken: first that of the rows, then in turn sizes of cells and sums over cells."""
     mean: Array | None = None
     """(columns,), f8: the mean direction of all rows."""
+    rows: float = 0.0
+    """How many rows all sites have."""
     anchors: Array | None = None
     """(anchors, columns), f8: unit vectors; None: rows are dealt by random directions from the mean."""
     kept: Array | None = None
@@ -85,6 +98,7 @@ class AnchorFit(msgspec.Struct, kw_only=True):
         from fedgeom.geometry.graphs.anchors import move, next_seed  # scipy.sparse: slow to import
 
         if self.taken == 0:
+            self.rows = float(np.rint(values[0]))
             self.mean = Array.of(values[1:] / max(values[0], 1.0))
         elif self.taken % 2:
             kept = self._large_enough(np.rint(values).reshape(2, self.cells(plan)), plan)
@@ -96,7 +110,7 @@ class AnchorFit(msgspec.Struct, kw_only=True):
             cells = self.sums()
             counts = np.rint(values[:cells])
             sums = values[cells:].reshape(cells, plan.columns)
-            most = cells if step == plan.rounds - 1 else plan.anchors
+            most = cells if step == plan.rounds - 1 else plan.most(self.rows)
             self.anchors = Array.of(move(sums, counts, most, next_seed(plan.seed, step)))
             self.kept = None
         self.taken += 1
@@ -124,7 +138,7 @@ class AnchorFit(msgspec.Struct, kw_only=True):
             return assign(X, self.anchors.numpy())
         if self.mean is None:
             raise ProtocolError("rows cannot be dealt to cells before their mean is known")
-        found = first_cells(X, self.mean.numpy(), plan.seed, plan.anchors)
+        found = first_cells(X, self.mean.numpy(), plan.seed, plan.most(self.rows))
         if self.kept is None:
             return found
         new = np.full(plan.anchors, -1, np.int64)
