@@ -112,7 +112,7 @@ def _tip(x: int, y: int, way: int) -> str:
     return f'<path class="tip" d="M{x} {y}l{8 * way} -4v8z"/>'
 
 
-def lumps(columns: int = 3, classes: str = "ab", unlabelled: bool = False) -> list[fedgeom.SiteData]:
+def example_sites(columns: int = 3, classes: str = "ab", unlabelled: bool = False) -> list[fedgeom.SiteData]:
     """Return four sites with a few rows."""
     rng = np.random.default_rng(0)
     y = np.repeat(list(classes), 16)
@@ -122,20 +122,20 @@ def lumps(columns: int = 3, classes: str = "ab", unlabelled: bool = False) -> li
 
 
 DRAWN: dict[str, Callable[[], Any]] = {
-    "hulls": lambda: rows_of(fedgeom.Hulls(embedding="discriminant"), lumps()),
-    "ellipses": lambda: rows_of(fedgeom.Ellipses(), lumps()),
-    "moments": lambda: rows_of(fedgeom.Moments(space="euclidean"), lumps()),
-    "ridge": lambda: rows_of(fedgeom.Ridge(), lumps()),
-    "shrunk": lambda: rows_of(fedgeom.Shrunk(), lumps()),
-    "training": lambda: rows_of(fedgeom.FedAvg(n_rounds=5), lumps()),
-    "xclp": lambda: rows_of(fedgeom.XCLP(), lumps(unlabelled=True)),
+    "hulls": lambda: rows_of(fedgeom.Hulls(embedding="discriminant"), example_sites()),
+    "ellipses": lambda: rows_of(fedgeom.Ellipses(), example_sites()),
+    "moments": lambda: rows_of(fedgeom.Moments(space="euclidean"), example_sites()),
+    "ridge": lambda: rows_of(fedgeom.Ridge(), example_sites()),
+    "shrunk": lambda: rows_of(fedgeom.Shrunk(), example_sites()),
+    "training": lambda: rows_of(fedgeom.FedAvg(n_rounds=5), example_sites()),
+    "xclp": lambda: rows_of(fedgeom.XCLP(), example_sites(unlabelled=True)),
     "semi": lambda: rows_of(
         fedgeom.XCLPTraining(n_rounds=4, warmup_rounds=1, labels={"name": "xclp", "n_anchors": 6, "steps": 2}),
-        lumps(unlabelled=True),
+        example_sites(unlabelled=True),
     ),
-    "ptopofl": lambda: rows_of(fedgeom.PTopoFL(n_rounds=5), lumps()),
-    "hyperfed": lambda: rows_of(fedgeom.HyperFed(n_rounds=5), lumps()),
-    "maps": lambda: rows_of(fedgeom.PoincareMap(n_landmarks=16), lumps()),
+    "ptopofl": lambda: rows_of(fedgeom.PTopoFL(n_rounds=5), example_sites()),
+    "hyperfed": lambda: rows_of(fedgeom.HyperFed(n_rounds=5), example_sites()),
+    "maps": lambda: rows_of(fedgeom.PoincareMap(n_landmarks=16), example_sites()),
 }
 """By page, the run whose conversation is drawn there."""
 

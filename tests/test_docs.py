@@ -190,6 +190,14 @@ def test_a_method_s_page_has_all_that_a_reader_looks_for(name):
     assert re.search(r"<!-- settings of \S+: made by docs/make_reference.py -->\n\| ", text)
 
 
+@pytest.mark.parametrize("name", METHOD_PAGES)
+def test_a_method_s_page_is_read_in_ten_minutes(name):
+    """At 240 words a minute, without code and the tables of settings, which are looked up."""
+    text = (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
+    text = re.sub(r"<!-- settings of.*?<!-- end -->|^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
+    assert len(text.split()) <= 2400
+
+
 def our_methods():
     """Return the names of the methods that come with fedgeom; tests have their own."""
     found = [name for name in METHODS if method_class(name).__module__.startswith("fedgeom.")]

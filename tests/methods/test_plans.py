@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ NAMES = ("a", "b", "c", "long-name")
 NOISE = {"epsilon": 1.0, "delta": 1e-5, "clip": 1.0}
 WORDS = ("a", "a class of many words", "bb")
 GROUPS = {"aggregation": {"name": "groups", "n_groups": 3}}
+CLIP = {"name": "scale", "ranges": [-10.0, 10.0]}
 FEW: dict[str, Any] = {"n_rounds": 2}
 PAIRS: dict[str, Any] = {"graph": "pairs", "hash_bits": 64, "hamming": "lattice"}
 ANCHORS: dict[str, Any] = {"graph": "anchors", "n_anchors": 8}
@@ -63,8 +65,7 @@ def test_a_run_is_what_its_plan_says(name: str, way: str) -> None:
     method = METHODS[name]
     if isinstance(method, fedgeom.PTopoFL):
         pytest.importorskip("gudhi")
-    changed = type(method)(**{key: getattr(method, key) for key in method.terms()} | WAYS[way])
-    held(changed, NAMES).check()
+    held(replace(method, **WAYS[way]), NAMES).check()
 
 
 @pytest.mark.parametrize(
@@ -81,9 +82,11 @@ def test_a_run_is_what_its_plan_says(name: str, way: str) -> None:
     ],
     ids=lambda method: method.name,
 )
-def test_with_noise_it_is_too(method: Method) -> None:
+@pytest.mark.parametrize("way", ["", "tested", "prepared"])
+def test_with_noise_it_is_too(method: Method, way: str) -> None:
     pytest.importorskip("dp_accounting")
-    held(method, NAMES).check()
+    ways: dict[str, dict[str, Any]] = {"": {}, "tested": {"holdout": 0.25}, "prepared": {"prepare": [CLIP]}}
+    held(replace(method, **ways[way]), NAMES).check()
 
 
 @pytest.mark.parametrize(
@@ -125,7 +128,7 @@ def test_groups_of_different_sizes_and_names_that_are_not_equally_long(name: str
 def test_where_sites_have_names_of_their_own(name: str, count: int) -> None:
     method = METHODS[name]
     more = {"n_classes": count} if name == "ellipses, mixed" else {}
-    tested = type(method)(**{key: getattr(method, key) for key in method.terms()} | {"holdout": 0.25} | more)
+    tested = replace(method, holdout=0.25, **more)
     sites = [
         fedgeom.SiteData(
             one.name, one.X[own], np.char.add(f"{one.name}: ", one.y[own].astype(str)), columns=one.columns
@@ -174,8 +177,14 @@ def test_regressions_too(family: str, way: str) -> None:
 
 @pytest.mark.parametrize(
     "settings",
-    [{"holdout": 0.25}, {"site_effects": "fixed"}, {"treatment": "arm"}, {"heterogeneity": False}],
-    ids=lambda settings: next(iter(settings)),
+    [
+        {"holdout": 0.25},
+        {"holdout": 0.25, "prepare": "table"},
+        {"site_effects": "fixed"},
+        {"treatment": "arm"},
+        {"heterogeneity": False},
+    ],
+    ids="-".join,
 )
 def test_regressions_with_other_steps_too(settings: dict[str, Any]) -> None:
     sites, _ = part(*rows("binomial", 240), n_sites=4)

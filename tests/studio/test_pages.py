@@ -212,6 +212,15 @@ def test_an_example_is_a_study_in_one_click_and_its_run_ends_with_a_verdict_and_
     assert page.count(" left it</span>") == 4
     form = {"run": run, "table": "example-hospitals-West.csv", "ignore": "yes"}
     assert run in client.get(f"/predict?run={run}").text
+    described = client.post("/studies/hospitals/describe").headers["location"].rpartition("/")[2]
+    page = end(client, described)
+    assert "This describes the sites' rows" in page.replace("&#39;", "'")
+    assert client.get(f"/runs/{described}/description.csv").text.startswith("column,")
+    assert client.get(f"/runs/{run}/description.csv").status_code == 400
+    offered = client.get("/predict").text  # the newest run describes; it has no classes to give
+    assert described not in offered
+    assert f"<option selected>{run}</option>" in offered
+    assert "North’s own" in offered
     made = client.post("/predict", data=form).headers["location"]
     shown = client.get(made.removeprefix(f"/{TOKEN}")).text
     assert "142 rows predicted" in shown

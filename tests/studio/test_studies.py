@@ -10,8 +10,10 @@ import tomllib
 import pytest
 
 from fedgeom.errors import InputError
+from fedgeom.extend import Algorithm
 from fedgeom.federation.method import METHODS
 from fedgeom.methods import SUMMARIES
+from fedgeom.methods.catalogue import method_class
 from fedgeom.studio.studies import keep_file, method_groups, new_study
 
 
@@ -92,3 +94,4 @@ def test_methods_that_can_be_chosen_are_those_there_are():
     assert sorted(listed) == sorted(METHODS)  # each once
     assert ("fedavg", SUMMARIES["fedavg"].partition(": ")[0]) in groups["Training in rounds"]
     assert "ridge" in dict(groups["One exchange of sums"])
+    assert all(issubclass(method_class(name), Algorithm) for name, _ in groups["Training in rounds"])

@@ -7,6 +7,7 @@ import pytest
 
 from fedgeom.errors import InputError
 from fedgeom.studio.studies import file_facts
+from tests.data.workbooks import write_workbook
 
 
 def test_a_text_table_with_gaps_and_words(tmp_path, patients):
@@ -17,6 +18,28 @@ def test_a_text_table_with_gaps_and_words(tmp_path, patients):
     words = dict.fromkeys(("sex", "hospital", "diagnosis"), ("words", 0))
     assert kinds == {"age": ("numbers", 0), "bmi": ("numbers", 8), **words}
     assert (facts.label(), facts.sites_from(), facts.preparation()) == ("diagnosis", "hospital", "table")
+
+
+def test_columns_are_shown_as_a_run_would_read_them_with_what_is_wrong_beside_them(tmp_path):
+    rows = "".join(f"3{at % 10},5;{at};{'sixty' if at == 7 else at};{'ab'[at % 2]}\n" for at in range(40))
+    (tmp_path / "german.csv").write_text("age;weight;height;diagnosis\n" + rows)
+    facts = {one.name: one for one in file_facts(tmp_path / "german.csv").columns}
+    assert (facts["age"].kind, facts["age"].note) == ("numbers", "decimal commas")
+    assert facts["age"].bars[0] > 0
+    assert (facts["weight"].kind, facts["weight"].note) == ("whole numbers", "")
+    assert facts["height"].kind == "to mend"
+    assert "sixty" in facts["height"].note
+    assert file_facts(tmp_path / "german.csv").label() == "diagnosis"
+
+
+def test_a_workbook_is_looked_into_like_any_table(tmp_path):
+    pytest.importorskip("python_calamine", reason="needs the excel extra")
+    rows = [["age", "ward", "class"], [39, "icu", "ill"], [None, "er", "well"], [50.5, "icu", "ill"]]
+    facts = file_facts(write_workbook(tmp_path / "clinic.xlsx", {"A": rows}))
+    assert facts.rows == 3
+    kinds = [(one.name, one.kind, one.gaps) for one in facts.columns]
+    assert kinds == [("age", "numbers", 1), ("ward", "words", 0), ("class", "words", 0)]
+    assert facts.label() == "class"
 
 
 def test_clean_numbers_need_no_preparation(tmp_path):

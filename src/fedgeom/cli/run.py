@@ -136,6 +136,9 @@ def describe(
         Path | None,
         typer.Option(help="Where to keep it: OUT-1, OUT-2, …; runs/<name of the file>-described if not given."),
     ] = None,
+    into: Annotated[
+        Path | None, typer.Option(help="The folder itself, a new one, instead of OUT-1, OUT-2, …", hidden=True)
+    ] = None,
     policy: Annotated[
         str, typer.Option(help='What the sites allow where the file has no [policy]: "strict" or "relaxed".')
     ] = "strict",
@@ -145,7 +148,7 @@ def describe(
 
     For the sites of a deployment, submit a file with method = "describe".
     """
-    from fedgeom.cli.outcome import kept, new_folder, show, show_warnings
+    from fedgeom.cli.outcome import kept, new_folder, show, show_warnings, this_folder
     from fedgeom.cli.screen import Questions, console, tell
     from fedgeom.deploy.federation_check import check_federation, stop_if_unready
     from fedgeom.deploy.federation_file import policy_line
@@ -178,7 +181,7 @@ def describe(
     tell(screen, Cell(policy_line(plan, policy), "dim"))
     screen.print()
     _tell_odd(checked.report.warnings, federation, screen)
-    folder = new_folder(out or Path("runs") / f"{federation.stem}-described")
+    folder = this_folder(into) if into else new_folder(out or Path("runs") / f"{federation.stem}-described")
     with kept(folder, screen):
         with Questions(screen) as watch:
             finished = conduct(

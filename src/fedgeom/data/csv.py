@@ -329,7 +329,7 @@ def header_of_text(file: Path, reading: ReadOptions, mark: str | None = None) ->
     """Return the names of a text table's columns."""
     top = _top(file) if _is_utf8(reading.encoding) else None
     if top is None:
-        return _text_table(file, mark, reading).header
+        return text_table(file, mark, reading).header
     return [
         name.strip() for name in next(csv.reader([top.line], delimiter=_mark(mark, top.mark, top.line, reading)))
     ]
@@ -340,7 +340,7 @@ def read_cells(file: Path, mark: str | None = None) -> tuple[list[str], list[lis
 
     ``mark`` stands between cells; None: a comma, or what the header has most of.
     """
-    found = _text_table(file, mark, NOTHING_SAID)
+    found = text_table(file, mark)
     return found.header, found.lines
 
 
@@ -415,7 +415,7 @@ def read_carefully(
     reading: ReadOptions = NOTHING_SAID,
 ) -> Table:
     """Read a text table cell by cell: slow, but it takes what people write, and says which cell is wrong."""
-    text = _text_table(file, mark, reading)
+    text = text_table(file, mark, reading)
     where = places_of(file, text.header)
     index = None if 0 in where.values() else np.array([line[0] for line in text.lines], object)
     found = from_columns(
@@ -434,7 +434,7 @@ def read_carefully(
 
 
 @dataclass(frozen=True)
-class _TextTable:
+class TextTable:
     """The texts of a table."""
 
     header: list[str]
@@ -444,7 +444,8 @@ class _TextTable:
     remarks: tuple[Remark, ...]
 
 
-def _text_table(file: Path, mark: str | None, reading: ReadOptions) -> _TextTable:
+def text_table(file: Path, mark: str | None, reading: ReadOptions = NOTHING_SAID) -> TextTable:
+    """Return a table's texts as they stand in the file, and what stands between them."""
     text, remarks = _decoded(file, reading.encoding)
     text = text.replace("\r\n", "\n").replace("\r", "\n").lstrip("\n")
     top, _, rest = text.partition("\n")
@@ -469,7 +470,7 @@ def _text_table(file: Path, mark: str | None, reading: ReadOptions) -> _TextTabl
             )
     if len(lines) == 1:
         raise InputError(f"{file} has no rows, only a header: {listed(header)}")
-    return _TextTable(header, lines[1:], mark, first_row, remarks)
+    return TextTable(header, lines[1:], mark, first_row, remarks)
 
 
 def _why(line: Sequence[str], header: Sequence[str], mark: str) -> str:

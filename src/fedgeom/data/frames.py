@@ -74,6 +74,11 @@ def header_of_parquet(file: Path) -> list[str]:
     return [name for name in schema.names if name not in index]
 
 
+def sheet_of(file: Path, reading: ReadOptions = NOTHING_SAID) -> list[list[Any]]:
+    """Return the cells of a workbook's sheet, its header first."""
+    return _sheet(file, file.stat().st_mtime_ns, reading.sheet)
+
+
 @memoize(2)
 def _sheet(file: Path, changed: int, sheet: str) -> list[list[Any]]:
     """Return the cells of a sheet, row by row, without rows and columns that are wholly empty at its edges."""
@@ -108,7 +113,7 @@ def read_xlsx(
     reading: ReadOptions = NOTHING_SAID,
 ) -> Table:
     """Read a sheet of a workbook, with a header in its first row that is not empty."""
-    rows = _sheet(file, file.stat().st_mtime_ns, reading.sheet)
+    rows = sheet_of(file, reading)
     header = header_of_xlsx(file, reading)
     if len(rows) == 1:
         raise InputError(f"{file} has no rows, only a header: {listed(header)}")
@@ -124,7 +129,7 @@ def read_xlsx(
 
 def header_of_xlsx(file: Path, reading: ReadOptions) -> list[str]:
     """Return the names of a sheet's columns."""
-    rows = _sheet(file, file.stat().st_mtime_ns, reading.sheet)
+    rows = sheet_of(file, reading)
     header = [str(name).strip() for name in rows[0]]
     check_distinct(header, str(file))
     return header

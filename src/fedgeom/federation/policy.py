@@ -290,7 +290,7 @@ def reasons_against(policy: Policy, settings: Settings) -> list[str]:
         found.append(f"secure_only = true, but these settings show the coordinator {shown}")
     rounds = getattr(settings, "n_rounds", 0)
     if isinstance(rounds, int) and rounds > policy.max_rounds:
-        found.append(f"max_rounds = {policy.max_rounds}, but rounds = {rounds}")
+        found.append(f"max_rounds = {policy.max_rounds}, but n_rounds = {rounds}")
     steps = getattr(settings, "preparing", ())
     features = max([settings.most_features, *(step.most_features for step in steps)])
     if features > policy.max_features:

@@ -197,19 +197,19 @@ class ClassSums:
 
 
 REGULAR = 1e-6
-"""The share of the mean variance that the fit adds to each: a lump may be flat."""
+"""The share of the mean variance that the fit adds to each: a component may be flat."""
 
 
 def find_components(X: Floats, most: int, min_rows: int, seed: int = 0) -> Indices:
-    """Return for each row in which lump it is, (n,): up to ``most``, each of at least so many rows.
+    """Return for each row in which component it is, (n,): up to ``most``, each of at least so many rows.
 
-    X (n, d), f8. Of the mixtures with 1, 2, … Gaussians the one with the least BIC is taken; one with a lump of fewer
-    rows does not count.
+    X (n, d), f8. Of the mixtures with 1, 2, … Gaussians the one with the least BIC is taken; one with a component
+    of fewer rows does not count.
     """
     whole = np.zeros(len(X), np.intp)
     if most < 2 or len(X) < 2 * min_rows:
         return whole
-    from sklearn.mixture import GaussianMixture  # 2 s, and only for classes of several lumps
+    from sklearn.mixture import GaussianMixture  # 2 s, and only for classes of several components
 
     regular = REGULAR * max(float(X.var(axis=0).mean()), 1e-12)
     best = whole

@@ -42,7 +42,7 @@ from fedgeom.federation.plan import (
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.privacy import privacy_of
 from fedgeom.protocols.join.messages import (
-    HERALDS,
+    SEED_CONTRIBUTORS,
     Ciphertexts,
     DrawRing,
     Hello,
@@ -374,7 +374,8 @@ class Walk:
         size = bytes_size(CIPHERTEXT_BYTES)
         if n <= COMPLETE_UP_TO or self.method.site.pairs_meet(self.method):  # type: ignore[attr-defined]
             return {name: map_size(n - 1, self._names - text_size(name) + (n - 1) * size) for name in names}
-        count = n * self.peers + 2 * HERALDS * (n - 1 - self.peers)  # heralds are each other's peers
+        # Seed contributors are each other's peers.
+        count = n * self.peers + 2 * SEED_CONTRIBUTORS * (n - 1 - self.peers)
         return dict.fromkeys(names, map_size(count // n, count * (size + self._names / n) / n))
 
     def _written(self, rounds: int) -> dict[str, float]:
@@ -393,9 +394,9 @@ class Walk:
         bare = sealed(SealedShares(shares, shares))
         mean = self._names / n
         rest = n - 1 - self.peers
-        size = (n - HERALDS) * self.peers * (bare + mean)
-        size += HERALDS * (self.peers * (whole + mean) + rest * (told + mean))
-        count = n * self.peers + HERALDS * rest
+        size = (n - SEED_CONTRIBUTORS) * self.peers * (bare + mean)
+        size += SEED_CONTRIBUTORS * (self.peers * (whole + mean) + rest * (told + mean))
+        count = n * self.peers + SEED_CONTRIBUTORS * rest
         return dict.fromkeys(names, map_size(count // n, round(size) / n))
 
     def _ask(self, step: Ask) -> None:

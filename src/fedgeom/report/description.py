@@ -35,17 +35,22 @@ def description_section(found: Description) -> str:
     return markup.section("description", first.title, shown, more)
 
 
-def write_description(found: Description, folder: Path) -> list[Path]:
-    """Write a description's lines as CSV, and its tables as a page of their own."""
-    title = f"What the rows of {found.sites} sites are like"
-    body = f"<header><h1>{markup.escape(title)}</h1></header>{description_section(found)}"
+def description_csv(found: Description) -> str:
+    """Return a description's lines as CSV; a gap is an empty cell."""
     lines = io.StringIO()
     rows = csv.writer(lines)
     names, values = found.lines()
     rows.writerow(names)
     rows.writerows([["" if isinstance(one, float) and math.isnan(one) else one for one in row] for row in values])
+    return lines.getvalue()
+
+
+def write_description(found: Description, folder: Path) -> list[Path]:
+    """Write a description's lines as CSV, and its tables as a page of their own."""
+    title = f"What the rows of {found.sites} sites are like"
+    body = f"<header><h1>{markup.escape(title)}</h1></header>{description_section(found)}"
     return [
-        write_text(folder / "description.csv", lines.getvalue(), private=True),
+        write_text(folder / "description.csv", description_csv(found), private=True),
         write_text(folder / "description.html", markup.document(title, body), private=True),
     ]
 

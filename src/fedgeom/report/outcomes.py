@@ -335,7 +335,7 @@ def curve_chart(title: str, series: Mapping[str, Sequence[float]]) -> str:
         if title in KINDS.values():
             best = int(np.nanargmin(values) if title == KINDS["loss"] else np.nanargmax(values))
             lines.append(f'<path class="best {kind}" d="M{across(best):.1f} {down(values[best]):.1f}h0"/>')
-            ends += f'<span class="dim">, best {values[best]:.3g} in round {best + 1}</span>'
+            ends += f'<span class="dim">best {values[best]:.3g} in round {best + 1}</span>'
         keys.append(f'<li><i class="{kind}"></i>{ends}</li>')
     said = f"{title}, round 1 to {rounds}"
     values_of = "".join(f'<i style="top:{down(one) / TALL:.1%}">{one:.4g}</i>' for one in ticks)

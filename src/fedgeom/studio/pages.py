@@ -25,8 +25,12 @@ from fedgeom.deploy.preview import preview
 from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.errors import FedgeomError, InputError, printable
 from fedgeom.federation.record import Status
+from fedgeom.methods.catalogue import load_model
+from fedgeom.methods.describe.method import Describe
+from fedgeom.methods.describe.model import Description
 from fedgeom.protocols.plan import leaves as planned_leaves
 from fedgeom.report.at_site import RESULTS, read_site_run
+from fedgeom.report.description import description_csv
 from fedgeom.report.markup import POLICY, duration, interval_chart
 from fedgeom.report.outcomes import KINDS as ROUND_KINDS
 from fedgeom.report.outcomes import curve_chart, round_charts
@@ -143,13 +147,15 @@ class Handlers:
             "/predictions/{name}/file": self.prediction_file, "/compare.csv": self.compare_file,
             "/files": self.files, "/studies/{name}": self.study, "/runs": self.runs,
             "/runs/{name}": self.run, "/runs/{name}/live": self.live, "/runs/{name}/report": self.report,
+            "/runs/{name}/description.csv": self.description_file,
             "/compare": self.compare, "/site": self.site, "/site/results/{name}": self.result,
             "/coordinator": self.coordinator,
         }  # fmt: skip
         post: dict[str, Callable[..., Any]] = {
             "/files/{name}": self.keep, "/studies": self.make_study, "/studies/{name}": self.save_study,
             "/coordinator/studies": self.make_job,
-            "/studies/{name}/run": self.run_here, "/studies/{name}/submit": self.submit, "/runs/{name}/stop": self.stop,
+            "/studies/{name}/run": self.run_here, "/studies/{name}/describe": self.describe,
+            "/studies/{name}/submit": self.submit, "/runs/{name}/stop": self.stop,
             "/runs/{name}/rename": self.rename, "/examples/{name}": self.try_example, "/predict": self.make_prediction,
             "/files/remove": self.remove_files, "/studies/remove": self.remove_studies,
             "/runs/remove": self.remove_runs, "/bin/empty": self.empty_bin, "/bin/{batch}/restore": self.restore,
@@ -230,8 +236,9 @@ class Handlers:
         """Ask which model is to predict the classes of which rows."""
         asked = request.query_params
         runs = usable_runs(self.place)
+        run = asked.get("run") or (runs[0][0] if runs else "")
         return self.pages(
-            "predict.html", runs=runs, run=asked.get("run", ""), table=asked.get("table", ""),
+            "predict.html", runs=runs, run=run, table=asked.get("table", ""),
             tables=self.place.table_names(), made=self.place.prediction_names(), endings=", ".join(READERS),
         )  # fmt: skip
 
@@ -316,6 +323,10 @@ class Handlers:
         """Run a study on this machine."""
         return self.go(f"/runs/{studio_runs.launch_run(self.place, request.path_params['name'])}")
 
+    async def describe(self, request: Request) -> Response:
+        """Describe all sites' rows of a study together, on this machine."""
+        return self.go(f"/runs/{studio_runs.launch_run(self.place, request.path_params['name'], describe=True)}")
+
     async def submit(self, request: Request) -> Response:
         """Submit a study to the coordinator's sites."""
         name = request.path_params["name"]
@@ -347,6 +358,7 @@ class Handlers:
         return self.pages(
             "run.html", name=name, line=run_line(self.place.runs / name), log=studio_runs.log_end(self.place, name),
             readable=readable, verdict=ended.verdict if ended else "",
+            described=run_line(self.place.runs / name).method == Describe.name,
             doubt=bool(ended and ended.evaluation and not ended.evaluation.beats_majority),
             **_standing(watcher, status),
         )  # fmt: skip
@@ -374,6 +386,15 @@ class Handlers:
         """Show a run's report, as it is now."""
         name = request.path_params["name"]
         return self._page(read_run(self.place.run(name)), f"/runs/{urllib.parse.quote(name)}", name)
+
+    def description_file(self, request: Request) -> Response:
+        """Return the description of all rows as a file."""
+        name = request.path_params["name"]
+        found = load_model(self.place.run(name))
+        if not isinstance(found, Description):
+            raise InputError(f"the run {name!r} describes no rows")
+        how = {"content-disposition": f'attachment; filename="{name}.csv"'}
+        return Response(description_csv(found), media_type="text/csv", headers=how)
 
     def result(self, request: Request) -> HTMLResponse:
         """Show what the site itself has of a run, with its own rows."""

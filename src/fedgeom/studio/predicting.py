@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedgeom.errors import InputError, printable
+from fedgeom.methods.catalogue import method_class
 from fedgeom.studio.places import Place, plain, run_line, run_names
 from fedgeom.studio.runs import COMMAND
 
@@ -45,9 +46,18 @@ def usable_runs(place: Place) -> list[tuple[str, list[str]]]:
     found = []
     for name in run_names(place.runs)[:MOST_RUNS]:
         folder = place.runs / name
-        if run_line(folder).state == "finished" and (folder / "model.safetensors").is_file():
+        line = run_line(folder)
+        if line.state == "finished" and (folder / "model.safetensors").is_file() and _predicts(line.method):
             found.append((name, sorted(file.stem for file in (folder / "sites").glob("*.safetensors"))))
     return found
+
+
+def _predicts(method: str) -> bool:
+    """Say whether a method's models predict; of one that is not installed here, `fedgeom predict` says that."""
+    try:
+        return method_class(method).predicts
+    except InputError:
+        return True
 
 
 def predict(place: Place, run: str, table: str, site: str = "", unknown: str = "", ignore: bool = True) -> str:

@@ -53,12 +53,12 @@ class Launch(msgspec.Struct, frozen=True):
     """When the system started the process (`process_start`): a number alone may be another's by now."""
 
 
-def launch_run(place: Place, study: str) -> str:
-    """Run a study here, in a process of its own; return the name of its run."""
+def launch_run(place: Place, study: str, *, describe: bool = False) -> str:
+    """Run a study here, or describe its rows, in a process of its own; return the name of its run."""
     file = place.study(study)
     launches = place.make(place.launches)
     for number in itertools.count(1):
-        name = f"{study}-{number}"
+        name = f"{study}{'-described' if describe else ''}-{number}"
         if (place.runs / name).exists():
             continue
         try:
@@ -66,7 +66,8 @@ def launch_run(place: Place, study: str) -> str:
             break
         except FileExistsError:
             continue
-    _start(place, ["run", str(file), "--into", str(place.runs / name)], log, name)
+    command = "describe" if describe else "run"
+    _start(place, [command, str(file), "--into", str(place.runs / name)], log, name)
     return name
 
 

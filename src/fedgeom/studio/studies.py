@@ -15,11 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from fedgeom.data.csv import read_cells
+from fedgeom.arrays import Floats
+from fedgeom.data.cells import NOTHING_SAID, ReadColumn, is_empty, read_columns
+from fedgeom.data.csv import places_of, text_table
 from fedgeom.data.datasets import available, load_set
 from fedgeom.data.demo_data import LABEL, in_own_words, write_raw_tables
-from fedgeom.data.frames import check_h5ad, check_parquet
-from fedgeom.data.tables import need
+from fedgeom.data.frames import check_h5ad, check_parquet, header_of_xlsx, sheet_of
+from fedgeom.data.readers import READERS, WORKBOOKS
+from fedgeom.data.tables import need, numbers
 from fedgeom.deploy.coordinator import is_running
 from fedgeom.deploy.coordinator_folder import CoordinatorFolder
 from fedgeom.deploy.federation_check import CheckedFederation
@@ -47,7 +50,7 @@ async def keep_file(place: Place, name: str, parts: AsyncIterator[bytes]) -> Pat
     """
     plain(name)
     if not can_be_read(name):
-        raise InputError(f"{name} is no table that can be read here; wanted .csv, .tsv, .parquet, .h5ad or .npz")
+        raise InputError(f"{name} is no table that can be read here; wanted {', '.join(READERS)}")
     target = place.make(place.files) / name
     half = target.with_name(f".{target.name}.part-{os.urandom(4).hex()}")
     try:
@@ -185,6 +188,7 @@ def _quoted(text: str) -> str:
 GROUPS: dict[str, tuple[str, ...]] = {
     "One exchange of sums": ("ridge", "moments", "ellipses", "hulls", "shrunk"),
     "Few labels": ("xclp", "xclp-training"),
+    "Pictures and effects": ("poincare-map", "regression"),
 }
 """Methods that belong together in a list; all others train in rounds."""
 IN_ROUNDS = "Training in rounds"
@@ -216,12 +220,12 @@ class Example:
 EXAMPLES: dict[str, Example] = {
     "hospitals": Example(
         "Four hospitals",
-        "Breast tumours, benign or malignant: raw files with gaps, each in its hospital's own words.",
+        "Breast tumours, benign or malignant: raw files with gaps, each with its hospital's own label names.",
         "breast-cancer",
     ),
     "cells": Example(
         "T cells of five hospitals",
-        "Seven markers, ten cell types, five vocabularies: flow cytometry.",
+        "Flow cytometry: seven markers, ten cell types, and label names of each hospital's own.",
         "hipc",
         800,
     ),
@@ -257,7 +261,6 @@ MOST_CLASSES = 60
 """A column with more values than this is no label."""
 SITES = ("site", "hospital", "donor", "center", "centre", "batch", "clinic", "laboratory")
 LABELS = ("label", "class", "diagnosis", "cell_type", "celltype", "outcome", "target", "y")
-GAPS = ("", "na", "nan", "null", "none", "?")
 
 
 @dataclass(frozen=True)
@@ -266,12 +269,14 @@ class ColumnFacts:
 
     name: str
     kind: str
-    """"numbers", "whole numbers" or "words"."""
+    """"numbers", "whole numbers", "words", or "to mend": cells that are neither."""
     gaps: int
     distinct: int
     examples: str
     bars: tuple[float, ...] = ()
     """How often values occur, each as a share of the most frequent: numbers in bins, words from the commonest on."""
+    note: str = ""
+    """How its numbers were read where that is not plain, or what is wrong with them and what to do."""
 
 
 @dataclass(frozen=True)
@@ -312,9 +317,11 @@ def file_facts(file: Path) -> FileFacts:
     bare = file.name.lower().removesuffix(".gz")
     try:
         if bare.endswith((".csv", ".tsv")):
-            head, cells = read_cells(file, "\t" if bare.endswith(".tsv") else None)
-            columns = [[row[at] if at < len(row) else "" for row in cells] for at in range(len(head))]
-            return FileFacts(len(cells), [_column(n, c) for n, c in zip(head, columns, strict=True)])
+            found = text_table(file, "\t" if bare.endswith(".tsv") else None)
+            return _cells(file, found.header, found.lines, found.first_row, found.mark)
+        if bare.endswith(WORKBOOKS):
+            rows = [["" if cell is None else cell for cell in row] for row in sheet_of(file)[1:]]
+            return _cells(file, header_of_xlsx(file, NOTHING_SAID), rows, 2)
         if bare.endswith(".parquet"):
             check_parquet(file, need(file, "pyarrow.parquet").read_metadata(file))
             return _frame(need(file, "pandas", "pyarrow").read_parquet(file))
@@ -327,36 +334,58 @@ def file_facts(file: Path) -> FileFacts:
         raise
     except Exception as error:  # what a library says of a damaged file
         raise InputError(f"{file.name} cannot be read: {str(error) or type(error).__name__}") from error
-    raise InputError(f"{file.name}: the studio looks into .csv, .tsv, .parquet, .h5ad and .npz files")
+    raise InputError(f"{file.name}: the studio looks into .csv, .tsv, .npz, .parquet, .h5ad files and workbooks")
 
 
-def _column(name: str, cells: Sequence[Any]) -> ColumnFacts:
+def _cells(
+    file: Path, header: Sequence[str], lines: Sequence[Sequence[Any]], first_row: int, separator: str = ""
+) -> FileFacts:
+    """Look at a table of texts as a run would read it: decimal commas, thousands and cells to mend are found."""
+    places = places_of(file, header)
+
+    def cells(name: str) -> list[Any]:
+        return [line[places[name]] if places[name] < len(line) else "" for line in lines]
+
+    odd = []
+    for name in places:
+        try:
+            numbers(np.asarray(cells(name)))
+        except (TypeError, ValueError):
+            odd.append(name)
+    plain = [name for name in places if name not in odd]
+    read = read_columns(odd, cells, plain, first_row=first_row, reading=NOTHING_SAID, separator=separator)
+    return FileFacts(len(lines), [_column(name, cells(name), read.get(name)) for name in places])
+
+
+def _column(name: str, cells: Sequence[Any], read: ReadColumn | None = None) -> ColumnFacts:
+    """Describe a column; ``read``: how it was read, where its cells are not plain numbers."""
     texts = [str(cell).strip() for cell in cells]
-    said = [text for text in texts if text.lower() not in GAPS]
+    said = [text for text in texts if not is_empty(text)]
     values = dict.fromkeys(said)
-    try:
-        numbers = np.array(list(values), dtype=np.float64)
-        whole = bool(len(numbers)) and bool((numbers == np.round(numbers)).all())
-        kind = "whole numbers" if whole else "numbers"
-    except ValueError:
-        kind = "words"
     few = ", ".join(list(values)[:4]) + (" …" if len(values) > 4 else "")
-    return ColumnFacts(name, kind, len(texts) - len(said), len(values), few, _bars(said, kind))
-
-
-def _bars(said: Sequence[str], kind: str) -> tuple[float, ...]:
-    """Return how often values occur, as heights of bars."""
-    if not said:
-        return ()
-    if kind == "words":
+    found = _as_numbers(said) if read is None else read.values
+    notes: list[str] = []
+    if read is not None:
+        notes = [way for way, _ in read.written] + [one.what for one in read.remarks]
+        notes += [f"{read.why}; {read.remedy}" if read.remedy else read.why] if read.why else []
+    if found is None:
+        kind = "to mend" if read is not None and read.why else "words"
         counts = [count for _, count in Counter(said).most_common(MOST_BARS)]
     else:
-        numbers = np.array(said, dtype=np.float64)
-        numbers = numbers[np.isfinite(numbers)]
-        if not len(numbers):
-            return ()
-        counts = np.histogram(numbers, bins=MOST_BARS)[0].tolist()
-    return tuple(count / max(counts) for count in counts)
+        finite = found[np.isfinite(found)]
+        whole = bool(len(finite)) and bool((finite == np.round(finite)).all())
+        kind = "whole numbers" if whole else "numbers"
+        counts = np.histogram(finite, bins=MOST_BARS)[0].tolist() if len(finite) else []
+    bars = tuple(count / max(counts) for count in counts)
+    return ColumnFacts(name, kind, len(texts) - len(said), len(values), few, bars, "; ".join(notes))
+
+
+def _as_numbers(said: Sequence[str]) -> Floats | None:
+    """Return texts as numbers; None where one is none."""
+    try:
+        return np.array(said, dtype=np.float64)
+    except ValueError:
+        return None
 
 
 def _frame(frame: Any) -> FileFacts:

@@ -18,9 +18,9 @@ def received(layout: EllipseLayout, method: fedgeom.Ellipses, turn: int = 0):
     for at, one in enumerate(sites):
         block = (at + turn) % len(sites)
         places = {
-            str(word): (block * layout.classes + slot) * layout.lumps for slot, word in enumerate(one.classes)
+            str(word): (block * layout.classes + slot) * layout.components for slot, word in enumerate(one.classes)
         }
-        words |= {slot // layout.lumps: (one.name, word) for word, slot in places.items()}
+        words |= {slot // layout.components: (one.name, word) for word, slot in places.items()}
         total += write_classes(one.X, one.y.astype(str), places, layout, method, 6)
     return read_sum(total, layout), words
 

@@ -110,7 +110,9 @@ def test_fewer_rows_than_a_policy_asks_for_each_feature_are_refused() -> None:
 def test_parts_that_a_policy_does_not_let_through_are_refused_before_anything_is_sent() -> None:
     method, small = fedgeom.Ridge(features=Fourier(n_components=200)), fedgeom.Policy(max_message_bytes=100_000)
     asked: list[str] = []
-    with pytest.raises(InputError, match=r"sites 's0', .* the limit is 100,000 .*: say part = 4308 or less"):
+    with pytest.raises(
+        InputError, match=r"sites 's0', .* the limit is 100,000 .*: say max_sum_length = 4308 or less"
+    ):
         fedgeom.run(method, blobs(), policy=small, interfere=lambda name, _: asked.append(name))
     assert not asked
     divided = fedgeom.Ridge(

@@ -64,5 +64,7 @@ def test_weights_of_rare_classes_cost_digits() -> None:
 def test_a_part_is_as_large_as_a_message_may_be() -> None:
     method = Ridge(features=Fourier(n_components=200), classes=("a", "b"))
     check_part(method, 200, 2, 300_000)
-    with pytest.raises(InputError, match="say part = 4308 or less"):
+    with pytest.raises(InputError, match="say max_sum_length = 4308 or less"):
         check_part(method, 200, 2, 100_000)
+    with pytest.raises(InputError, match="take fewer features"):
+        check_part(method, 200, 2, 66_000)

@@ -97,7 +97,7 @@ def by_hash_with(secret: Callable[[View], bytes]) -> Callable[[View], list[str]]
     return lambda view: sorted(view.names, key=lambda name: fingerprint(b"order", secret(view), name.encode()))
 
 
-def first_herald(view: View) -> str:
+def first_contributor(view: View) -> str:
     return next(iter(holder_numbers(view.keys, cohort_seed(view.run, view.keys))))
 
 
@@ -120,8 +120,8 @@ STRATEGIES: dict[str, Callable[[View], list[str]]] = {
     "the cohort as secret": by_hash_with(lambda view: cohort_seed(view.run, view.keys)),
     "nothing as secret": by_hash_with(lambda view: b""),
     "zeros as secret": by_hash_with(lambda view: bytes(32)),
-    "a herald's key as secret": by_hash_with(lambda view: view.keys[first_herald(view)].letters),
-    "a herald's seal as secret": by_hash_with(lambda view: view.keys[first_herald(view)].seals[0]),
+    "a seed contributor's key as secret": by_hash_with(lambda view: view.keys[first_contributor(view)].letters),
+    "a seed contributor's seal as secret": by_hash_with(lambda view: view.keys[first_contributor(view)].seals[0]),
     "a letter as secret": by_hash_with(lambda view: sha(*view.first(Letters)[view.names[0]].letters.values())),
     "all that was said as secret": by_hash_with(lambda view: sha(view.transcript())),
 }  # fmt: skip
@@ -179,7 +179,7 @@ def test_no_secret_ever_passes_through_the_coordinators_hands(n: int) -> None:
     for view in views(n)[:50]:
         everything = view.transcript()
         for memory in view.memories:
-            kept = [memory.secret, memory.herald_secret, memory.letter_secret, memory.private]
+            kept = [memory.secret, memory.seed_secret, memory.letter_secret, memory.private]
             for secret in [*kept, *memory.mask_secrets, *memory.self_seeds]:
                 assert len(secret) == 32
                 assert secret not in everything
@@ -196,16 +196,16 @@ def test_all_letters_and_all_answers_of_a_step_have_the_same_length(n: int) -> N
             assert len(sizes) == 1
 
 
-def test_with_many_sites_the_heralds_letters_differ_only_by_public_neighbourhood() -> None:
+def test_with_many_sites_the_contributors_letters_differ_only_by_public_neighbourhood() -> None:
     sites, engine = start(make_sites(52))
     cohort = joined(sites).joined
-    heralds = set(seed_contributors(list(cohort.numbers())))
+    contributors = set(seed_contributors(list(cohort.numbers())))
     lengths: dict[tuple[bool, bool], set[int]] = {}
     for recipient, mail in cohort.mail.items():
         for sender, letter in mail.items():
-            kind = (sender in heralds, sender in cohort.peers[recipient])
+            kind = (sender in contributors, sender in cohort.peers[recipient])
             lengths.setdefault(kind, set()).add(len(letter))
-        assert heralds - {recipient} <= set(mail)
+        assert contributors - {recipient} <= set(mail)
     assert all(len(sizes) == 1 for sizes in lengths.values())
     assert engine.memories
 

@@ -1,4 +1,4 @@
-"""What both halves of joining compute from messages: statements, hashes, numbers and heralds."""
+"""What both halves of joining compute from messages: statements, hashes, numbers and seed contributors."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from fedgeom.errors import DecodeError
 from fedgeom.federation.messages import decode, encode
 from fedgeom.federation.policy import hash_terms, job_terms
 from fedgeom.protocols.join.messages import (
-    HERALDS,
     MOST_ROUNDS,
+    SEED_CONTRIBUTORS,
     Hello,
     PublicKeys,
     cohort_seed,
@@ -129,10 +129,10 @@ def test_holders_are_numbered_from_one_and_the_cohort_decides() -> None:
     assert len(seeds) == 7
 
 
-def test_everybody_is_a_herald_while_everybody_writes_to_everybody() -> None:
+def test_everybody_contributes_to_the_seed_while_everybody_writes_to_everybody() -> None:
     few, many = [str(i) for i in range(40)], [str(i) for i in range(200)]
     assert list(seed_contributors(few)) == few
-    assert list(seed_contributors(many)) == many[:HERALDS]
+    assert list(seed_contributors(many)) == many[:SEED_CONTRIBUTORS]
 
 
 @pytest.mark.parametrize("bad", [math.inf, -math.inf, math.nan])

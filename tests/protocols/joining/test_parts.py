@@ -119,7 +119,8 @@ def test_a_letter_with_shares_for_other_sums_is_refused() -> None:
     honest = Lying(8, method=DrawnSum()).hello().share()
     joining = honest.as_site("s0007").joining
     numbers = {name: at + 1 for at, name in enumerate(honest.names)}
-    letter = write_letters(joining.memory, "s0007", numbers, 6, joining.parts.of("s0007"), herald=True)["s0000"]
+    letters = write_letters(joining.memory, "s0007", numbers, 6, joining.parts.of("s0007"), contributes=True)
+    letter = letters["s0000"]
     longer = msgspec.structs.replace(
         letter, mask_shares=letter.mask_shares * 3, self_shares=letter.self_shares * 3
     )

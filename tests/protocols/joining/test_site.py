@@ -480,7 +480,7 @@ def test_a_peers_nonsense_in_a_letter_is_refused_not_stumbled_over(content: byte
     lie.refused(ME, lie.column(ME, letters=traitors_letter(lie, content)), "letter from 's0001'")
 
 
-def test_a_herald_with_a_short_secret_is_refused() -> None:
+def test_a_seed_contributor_with_a_short_secret_is_refused() -> None:
     lie = Lying().hello().share()
     first = next(iter(holder_numbers(lie.keys, lie.seed)))
     victim = next(name for name in lie.names if name != first)
@@ -488,7 +488,9 @@ def test_a_herald_with_a_short_secret_is_refused() -> None:
     short = SealedShares((GOOD_SHARE,) * 2, (GOOD_SHARE,) * 2, b"short")
     sealed = traitor.joining._seal(traitor.joining.agreed_with(victim), victim, short)
     lie.refused(
-        victim, lie.column(victim, letters=lie.mail[victim] | {first: sealed}), "no herald's secret arrived"
+        victim,
+        lie.column(victim, letters=lie.mail[victim] | {first: sealed}),
+        "no seed contributor's secret arrived",
     )
 
 

@@ -20,7 +20,7 @@ def memory(me: str) -> JoinMemory:
         peers=tuple(name for name in NAMES if name != me),
         mask_secrets=tuple(secrets.token_bytes(32) for _ in range(SUMS)),
         self_seeds=tuple(secrets.token_bytes(32) for _ in range(SUMS)),
-        herald_secret=b"h" * 32,
+        seed_secret=b"h" * 32,
         cohort_seed=b"cohort",
     )
 
@@ -28,7 +28,7 @@ def memory(me: str) -> JoinMemory:
 @pytest.mark.parametrize("sums", [(0, 1, 2), (1,), ()])
 def test_letters_give_back_the_secrets_of_the_sums_a_site_may_be_in_and_of_no_other(sums):
     mine = memory("anna")
-    letters = write_letters(mine, "anna", NUMBERS, 3, sums, herald=False)
+    letters = write_letters(mine, "anna", NUMBERS, 3, sums, contributes=False)
     assert set(letters) == set(NAMES)
     for place, at in enumerate(sums):
         for kind, given in (("mask_shares", mine.mask_secrets), ("self_shares", mine.self_seeds)):
@@ -39,10 +39,10 @@ def test_letters_give_back_the_secrets_of_the_sums_a_site_may_be_in_and_of_no_ot
         assert letter.secret == b""
 
 
-def test_a_herald_writes_its_secret_to_all_and_shares_to_its_holders():
+def test_a_seed_contributor_writes_its_secret_to_all_and_shares_to_its_holders():
     mine = memory("anna")
     mine.peers = ("bert", "carl")
-    letters = write_letters(mine, "anna", NUMBERS, 2, (0,), herald=True)
+    letters = write_letters(mine, "anna", NUMBERS, 2, (0,), contributes=True)
     assert {name: letter.secret for name, letter in letters.items()} == dict.fromkeys(NAMES, b"h" * 32)
     assert letters["dora"].mask_shares == ()
 

@@ -27,7 +27,7 @@ class EllipseLayout:
     columns: int
     blocks: int
     classes: int
-    lumps: int
+    components: int
 
     @property
     def scatter(self) -> int:
@@ -42,7 +42,7 @@ class EllipseLayout:
     @property
     def length(self) -> int:
         """How many numbers there are in all."""
-        return self.scatter + self.blocks * self.classes * self.lumps * self.slot
+        return self.scatter + self.blocks * self.classes * self.components * self.slot
 
 
 def vectors(X: Floats, settings: EllipseSettings, scales: Floats | None) -> Floats:
@@ -66,8 +66,8 @@ def write_classes(
 ) -> Floats:
     """Return a site's numbers: for each of its words the Gaussians, in its place, and the scatter inside them all.
 
-    V (n, d), f8, y (n,); places: the first slot of each word that takes part. Of lumps with fewer than ``full`` rows
-    the products of different columns are those of independent ones.
+    V (n, d), f8, y (n,); places: the first slot of each word that takes part. Of components with fewer
+    than ``full`` rows the products of different columns are those of independent ones.
     """
     vector = np.zeros(layout.length)
     upper = np.triu_indices(layout.columns)
@@ -76,9 +76,9 @@ def write_classes(
     rows = 0
     for word, place in places.items():
         members = V[y == word]
-        lump = find_components(members, layout.lumps, settings.min_rows)
-        for at in range(int(lump.max()) + 1):
-            inside = members[lump == at]
+        component = find_components(members, layout.components, settings.min_rows)
+        for at in range(int(component.max()) + 1):
+            inside = members[component == at]
             n = len(inside)
             mean = inside.mean(axis=0)
             within = (inside - mean).T @ (inside - mean)
@@ -101,11 +101,11 @@ class Received:
     within: Floats
     """(d, d): the covariance inside all classes."""
 
-    def by_class(self, lumps: int) -> tuple[Gaussians, Indices, Indices]:
+    def by_class(self, components: int) -> tuple[Gaussians, Indices, Indices]:
         """Return one Gaussian for each class of a site, the slot of each class, and the class of each Gaussian here."""
-        slots = list(dict.fromkeys((self.slots // lumps).tolist()))
+        slots = list(dict.fromkeys((self.slots // components).tolist()))
         place = {slot: at for at, slot in enumerate(slots)}
-        member = np.array([place[slot] for slot in (self.slots // lumps).tolist()], np.intp)
+        member = np.array([place[slot] for slot in (self.slots // components).tolist()], np.intp)
         return self.gaussians.merged(member, len(slots)), np.array(slots, np.intp), member
 
 
@@ -119,7 +119,7 @@ def read_sum(total: Floats, layout: EllipseLayout) -> Received:
     within = _symmetric(total[1 : layout.scatter], d) / max(total[0], 1.0)
     table = total[layout.scatter :].reshape(-1, layout.slot)
     used = np.flatnonzero(np.rint(table[:, 0]) >= 1)
-    used = used[_canonical(table[used], used // (layout.classes * layout.lumps))]
+    used = used[_canonical(table[used], used // (layout.classes * layout.components))]
     counts = np.rint(table[used, 0])
     behind = np.rint(table[used, 1])
     means = table[used, 2 : 2 + d] / counts[:, None]
@@ -163,7 +163,9 @@ def check_width(columns: int, layout: EllipseLayout, limit: int) -> None:
     size = 8 * layout.length
     if size > limit:
         most = columns
-        while most > 1 and 8 * EllipseLayout(most, layout.blocks, layout.classes, layout.lumps).length > limit:
+        while (
+            most > 1 and 8 * EllipseLayout(most, layout.blocks, layout.classes, layout.components).length > limit
+        ):
             most = most * 9 // 10
         what = (
             f"Gaussians of {columns:,} columns, {layout.classes} classes and {layout.blocks} sites are a message of "

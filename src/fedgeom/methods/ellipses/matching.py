@@ -131,7 +131,7 @@ class Matched:
 
 def match(received: Received, layout: EllipseLayout, settings: EllipseSettings, seed: int) -> Matched:
     """Put the Gaussians of all sites together to joint classes, each site's to distinct ones."""
-    whole, slots, member = received.by_class(layout.lumps)
+    whole, slots, member = received.by_class(layout.components)
     owners = slots // layout.classes
     if settings.shared:
         words, groups = np.unique(slots % layout.classes, return_inverse=True)
@@ -169,14 +169,16 @@ def _numbered(members: Indices, gaussians: Gaussians) -> Indices:
 def fit(
     received: Received, matched: Matched, layout: EllipseLayout, settings: EllipseSettings, scales: Floats | None
 ) -> EllipseModel:
-    """Make the classifier: the Gaussians of a class together, lump by lump, with shrunk covariances."""
+    """Make the classifier: the Gaussians of a class together, component by component, with shrunk covariances."""
     parts: list[Gaussians] = []
     of_class: list[int] = []
     for group in range(matched.number):
         mine = np.flatnonzero(matched.members == group)
-        lumps = _together(received.gaussians.take(mine), received.slots[mine] // layout.lumps, received, settings)
-        parts.append(lumps)
-        of_class += [group] * len(lumps)
+        components = _together(
+            received.gaussians.take(mine), received.slots[mine] // layout.components, received, settings
+        )
+        parts.append(components)
+        of_class += [group] * len(components)
     every = Gaussians(
         np.concatenate([one.counts for one in parts]),
         np.concatenate([one.means for one in parts]),
@@ -200,19 +202,19 @@ def fit(
     )
 
 
-def _together(lumps: Gaussians, owners: Indices, received: Received, settings: EllipseSettings) -> Gaussians:
+def _together(components: Gaussians, owners: Indices, received: Received, settings: EllipseSettings) -> Gaussians:
     """Merge one class's Gaussians of all sites: into one, or where sites have several, into as many as any has.
 
     owners (k,): which class of which site each is of.
     """
     most = int(np.unique(owners, return_counts=True)[1].max())
     if most == 1:
-        return lumps.merged(np.zeros(len(lumps), np.intp), 1)
-    shrunk = lumps.shrunk(received.within, settings.pull(lumps.means.shape[1]))
+        return components.merged(np.zeros(len(components), np.intp), 1)
+    shrunk = components.shrunk(received.within, settings.pull(components.means.shape[1]))
     gaps = bhattacharyya(shrunk, shrunk)
     members = group_constrained((gaps + gaps.T) / 2, owners, most)
     groups, member = np.unique(members, return_inverse=True)
-    return lumps.merged(member, len(groups))
+    return components.merged(member, len(groups))
 
 
 def named(model: EllipseModel, settings: EllipseSettings, words: Sequence[str], matched: Matched) -> EllipseModel:

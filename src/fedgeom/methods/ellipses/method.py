@@ -115,7 +115,9 @@ class Ellipses(EllipseSettings, Method):
         matched = "how many classes and Gaussians there are after matching"
         narrow = replace(layout, columns=min(layout.columns, MOST_SPECIMEN_COLUMNS))
         wider = layout.columns**2 + layout.columns - narrow.columns**2 - narrow.columns
-        more = 8 * wider * layout.blocks * layout.classes * layout.lumps + 16 * (layout.columns - narrow.columns)
+        more = 8 * wider * layout.blocks * layout.classes * layout.components + 16 * (
+            layout.columns - narrow.columns
+        )
         yield Ask(self._specimen(narrow, words), EllipseModelTaken(), down=more, bound=matched)
         if self.mixed:
             most = layout.blocks * layout.classes
@@ -127,7 +129,7 @@ class Ellipses(EllipseSettings, Method):
 
     def _specimen(self, layout: EllipseLayout, words: Sequence[str]) -> TakeEllipseModel:
         """Return the largest that sites may be told."""
-        gaussians = layout.blocks * layout.classes * layout.lumps
+        gaussians = layout.blocks * layout.classes * layout.components
         model = EllipseModel(
             log_weights=np.zeros(gaussians),
             means=np.zeros((gaussians, layout.columns)),
@@ -245,5 +247,5 @@ def _artifacts(received: Received, members: Ints, layout: EllipseLayout) -> dict
         "ellipse_means": received.gaussians.means,
         "ellipse_covariances": received.gaussians.covariances,
         "group_of_ellipse": np.asarray(members, np.int64),
-        "owner_of_ellipse": np.asarray(received.slots // (layout.classes * layout.lumps), np.int64),
+        "owner_of_ellipse": np.asarray(received.slots // (layout.classes * layout.components), np.int64),
     }

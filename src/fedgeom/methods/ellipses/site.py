@@ -178,7 +178,7 @@ class EllipseSite(SummingSite[EllipseMemory]):
         y = rows.y.astype(str)
         self._choose_slots(np.unique(y).tolist(), ask.classes)
         first = ask.classes * self.joining.block if settings.apart else 0
-        places = {word: (first + slot) * layout.lumps for word, slot in self.memory.slots.items()}
+        places = {word: (first + slot) * layout.components for word, slot in self.memory.slots.items()}
         if privacy_of(settings) is not None:
             whole = core.bounded_gaussians(V, y, places, layout, settings)
             most = core.bounds(layout)

@@ -427,7 +427,7 @@ def calibration_nll(
     if least > 1:
         behind = neighbours_means(_behind(fresh, codes), least)
         mirrored = -behind[:, :1].mean(axis=0, keepdims=True) if len(behind) else np.zeros((0, 1))
-        return _surprise(behind) + len(behind) / max(rows, 1.0) * _surprise(mirrored)
+        return _nll(behind) + len(behind) / max(rows, 1.0) * _nll(mirrored)
     fresh = fresh - fresh.max(axis=1, keepdims=True)
     own = fresh[np.arange(len(fresh)), codes]
     found = [np.log(np.exp(fresh / t).sum(axis=1)).sum() - own.sum() / t for t in TEMPERATURES]
@@ -465,7 +465,7 @@ def neighbour_groups(rows: int, least: int) -> tuple[Ints, Ints]:
     return first, np.diff(np.append(first, rows)) if len(first) else first
 
 
-def _surprise(behind: Floats) -> Floats:
+def _nll(behind: Floats) -> Floats:
     """Return the negative log-probabilities of classes that are behind by so much, added up, (temperatures,)."""
     most = np.maximum(behind.max(axis=1, initial=0.0), 0.0)[:, None]
     return np.array(
@@ -480,6 +480,6 @@ UNKNOWN = TEMPERATURES[24]
 """The temperature where no site has rows enough to try some on: that of a usual ridge, some 0.3."""
 
 
-def best_temperature(surprise: Floats) -> float:
-    """Return the temperature with the least surprise, (temperatures,) over all sites."""
-    return float(TEMPERATURES[int(np.argmin(surprise))] if surprise.any() else UNKNOWN)
+def best_temperature(nll: Floats) -> float:
+    """Return the temperature with the least negative log-likelihood, (temperatures,) over all sites."""
+    return float(TEMPERATURES[int(np.argmin(nll))] if nll.any() else UNKNOWN)

@@ -176,7 +176,7 @@ class PersonalMemory(msgspec.Struct, kw_only=True):
 class PersonalPart(SummingPart[PersonalMemory]):
     """Adds up how well personal models do, and makes the site's own; nothing of that one leaves."""
 
-    name: ClassVar[str] = "settling"
+    name: ClassVar[str] = "personal"
 
     @answers(SumPersonalEvidence)
     def sum_evidence(self, ask: SumPersonalEvidence) -> Contribution:

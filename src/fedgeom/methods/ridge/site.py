@@ -256,7 +256,7 @@ class RidgeMemory(SecureMemory, kw_only=True):
     last: bytes = b""
     """A hash of the last sum that was taken for the features: asked again, the site takes it once."""
     solution: SolutionMemory = msgspec.field(default_factory=SolutionMemory)
-    settling: PersonalMemory = msgspec.field(default_factory=PersonalMemory)
+    personal: PersonalMemory = msgspec.field(default_factory=PersonalMemory)
     bounded: BoundedMemory = msgspec.field(default_factory=BoundedMemory)
 
 
@@ -283,7 +283,7 @@ class RidgeSite(SummingSite[RidgeMemory]):
     takes_models: ClassVar[bool] = False
     handed: DeliveredModel[RidgeModel]
     names: LabelNames
-    settling: PersonalPart
+    personal: PersonalPart
     bounded: BoundedGram
 
     def check(self, settings: RidgeSettings) -> None:
@@ -463,7 +463,7 @@ class RidgeSite(SummingSite[RidgeMemory]):
         return SolutionTaken()
 
     @answers(SumCalibration)
-    def sum_surprise(self, ask: SumCalibration) -> Contribution:
+    def sum_calibration(self, ask: SumCalibration) -> Contribution:
         """Add up how well each temperature fits this site's rows."""
         solved = self.memory.solution
         rows = self.memory.fit.rows()
@@ -494,13 +494,13 @@ class RidgeSite(SummingSite[RidgeMemory]):
 
     def result(self) -> dict[str, Any]:
         """Return how well the model fits the site's rows; of very many, those that temperatures were tried on."""
-        own = self.settling.own_model()
+        own = self.personal.own_model()
         model = self.handed.model
         known = self.memory.solution.fits
         if model is None:
             return {}
         fits = known if own is None and known is not None else self._fits(own or model)
-        more = self.settling.result() | self._statistics(model.temperature) | self.names.left_out()
+        more = self.personal.result() | self._statistics(model.temperature) | self.names.left_out()
         return {"fits": fits, "rows": len(self.data), **more}
 
     def _fits(self, model: RidgeModel) -> float:
@@ -519,9 +519,9 @@ class RidgeSite(SummingSite[RidgeMemory]):
 
     def model_file(self) -> bytes:
         """Return the site's own model, or the joint one where there is no other."""
-        own = self.settling.own_model()
+        own = self.personal.own_model()
         return super().model_file() if own is None else own.to_bytes()
 
     def joint_file(self) -> bytes:
         """Return the joint model, where the site has one of its own beside."""
-        return b"" if self.settling.own_model() is None else self.memory.handed.model
+        return b"" if self.personal.own_model() is None else self.memory.handed.model

@@ -394,9 +394,12 @@ def check_part(settings: RidgeSettings, features: int, classes: int, limit: int)
     at = starts(features, classes)
     size = 8 * max(int(at[last] - at[first]) for first, last in rows) + ENVELOPE
     if size > limit:
+        room = (limit - ENVELOPE) // 8
+        enough = room > features + classes  # a row of the sums
+        remedy = f"say max_sum_length = {room} or less, which divides the sum" if enough else "take fewer features"
         raise InputError(
             f"a part of the sum is a message of {size:,} bytes; the limit is {limit:,} (max_message_bytes in the "
-            f"policy): say part = {max((limit - ENVELOPE) // 8, 0)} or less, which divides the sum"
+            f"policy): {remedy}"
         )
 
 

@@ -5,8 +5,8 @@ pair of sites that write to each other exchanges ciphertexts of ML-KEM-768. That
 Diffie–Hellman, an encapsulation is known to the other side only when it has arrived, and with the letters a site leaves
 the locked keys of all its pairs, without which no sum with a lost site could be unmasked. Letters open
 only between sites that were told the same cohort, and signatures fit only if they were told the same
-terms. Beside the shares some *heralds* (when sites are few: everyone) send all sites a random secret,
-end-to-end encrypted; all sites use that of the first herald still there. From it follows what the
+terms. Beside the shares some *seed contributors* (when sites are few: everyone) send all sites a random secret,
+end-to-end encrypted; all sites use that of the first seed contributor still there. From it follows what the
 sites must agree on behind the coordinator's back, for example the hidden order of Appendix B of the
 hulls paper: sorting by keyed hashes instead of exchanging n² random numbers, with the same trust (a
 site may know the order, the coordinator may not).

@@ -36,7 +36,7 @@ IdentitySignature = Annotated[bytes, msgspec.Meta(min_length=ED25519_BYTES, max_
 
 Floor = Annotated[int, msgspec.Meta(ge=1, lt=2**62)]
 
-HERALDS = 8
+SEED_CONTRIBUTORS = 8
 """How many sites write to all others when not everyone does."""
 DRAWS = 8
 """How often the ring of many sites can be drawn, each time over fewer sites."""
@@ -163,7 +163,7 @@ class Meet(Question, kind="join.meet", answer=Ciphertexts):
 
 
 class SealedShares(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a letter says: shares of the sender's mask secrets and self masks, and a herald's secret."""
+    """What a letter says: shares of the sender's mask secrets and self masks, and a seed contributor's secret."""
 
     mask_shares: tuple[SecretShare, ...] = ()
     self_shares: tuple[SecretShare, ...] = ()
@@ -224,17 +224,17 @@ def class_floors(cohort: Mapping[str, PublicKeys]) -> tuple[int, int]:
 def seed_contributors(order: Sequence[str]) -> Sequence[str]:
     """Return the sites that send everyone a secret, given all in ring order.
 
-    As long as everyone writes to everyone anyway, all are heralds: then no loss that the sums survive
-    can take the secret away.
+    As long as everyone writes to everyone anyway, all are seed contributors: then no loss that the sums survive can
+    take the secret away.
     """
-    return order if len(order) <= COMPLETE_UP_TO else order[:HERALDS]
+    return order if len(order) <= COMPLETE_UP_TO else order[:SEED_CONTRIBUTORS]
 
 
 def correspondents(me: str, peers: Iterable[str], order: Sequence[str], *, everybody: bool) -> tuple[str, ...]:
-    """Return those with whom a site exchanges letters: its peers and the heralds, or all where it is a herald.
+    """Return those with whom a site exchanges letters: its peers and the seed contributors, or all if it is one.
 
     ``order`` is that of the ring; ``everybody``: the method compares all pairs of sites.
     """
-    heralds = seed_contributors(order)
-    others = order if everybody or me in heralds else {*peers, *heralds}
+    contributors = seed_contributors(order)
+    others = order if everybody or me in contributors else {*peers, *contributors}
     return tuple(sorted(set(others) - {me}))

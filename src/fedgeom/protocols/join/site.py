@@ -283,7 +283,7 @@ class JoinMemory(msgspec.Struct, kw_only=True):
     pair_keys: tuple[bytes, ...] = ()
     """For each sum the keys of the site's pairs, in the order of its peers (`fedgeom.crypto.masks`)."""
     self_seeds: tuple[bytes, ...] = ()
-    herald_secret: bytes = b""
+    seed_secret: bytes = b""
     private: bytes = b""
     """The seed of randomness that is never shared, not even in shares."""
     signed: bytes = b""
@@ -365,17 +365,17 @@ def sum_parts(settings: Any, joined: JoinMemory) -> SumParts:
 
 
 def write_letters(
-    memory: JoinMemory, me: str, numbers: Mapping[str, int], needed: int, sums: Sequence[int], *, herald: bool
+    memory: JoinMemory, me: str, numbers: Mapping[str, int], needed: int, sums: Sequence[int], *, contributes: bool
 ) -> dict[str, SealedShares]:
     """Return a site's letters, one to itself among them, with shares of its secrets of the sums that it may be in.
 
-    ``numbers`` are those of the holders; a ``herald`` writes its secret to all.
+    ``numbers`` are those of the holders; one that ``contributes`` to the seed writes its secret to all.
     """
     holders = (*memory.peers, me)
     given = [secrets[at] for secrets in (memory.mask_secrets, memory.self_seeds) for at in sums]
     shares = shamir.share_each(given, needed, [numbers[name] for name in holders])
-    secret = memory.herald_secret if herald else b""
-    letters = {name: SealedShares(secret=secret) for name in numbers} if herald else {}
+    secret = memory.seed_secret if contributes else b""
+    letters = {name: SealedShares(secret=secret) for name in numbers} if contributes else {}
     for name in holders:
         own = shares[numbers[name]]
         letters[name] = SealedShares(own[: len(sums)], own[len(sums) :], secret)
@@ -487,7 +487,7 @@ class JoinPart(Part[JoinMemory]):
         memory.kem_secret = new_kem_secret()
         memory.mask_secrets = tuple(secrets.token_bytes(32) for _ in range(rounds))
         memory.self_seeds = tuple(secrets.token_bytes(32) for _ in range(rounds))
-        memory.herald_secret = secrets.token_bytes(32)
+        memory.seed_secret = secrets.token_bytes(32)
         memory.private = secrets.token_bytes(32)
 
     def _columns(self) -> tuple[int, bytes]:
@@ -571,8 +571,8 @@ class JoinPart(Part[JoinMemory]):
             sent = decode(memory.letters, Letters).letters
         else:
             numbers = holder_numbers(memory.cohort, memory.cohort_seed)
-            herald = me in seed_contributors(list(numbers))
-            memory.unsent = write_letters(memory, me, numbers, needed, sums, herald=herald)
+            contributes = me in seed_contributors(list(numbers))
+            memory.unsent = write_letters(memory, me, numbers, needed, sums, contributes=contributes)
             memory.own_letter = memory.unsent.pop(me)
         for name in [name for name in memory.unsent if name in agreed]:
             sent[name] = self._seal(agreed[name], name, memory.unsent.pop(name))
@@ -721,13 +721,13 @@ class JoinPart(Part[JoinMemory]):
             for sender in senders
         }
         opened[me] = memory.own_letter or SealedShares()
-        heralds = seed_contributors(list(holder_numbers(memory.cohort, memory.cohort_seed)))
-        missing = sorted((set(memory.peers) | set(heralds)) & set(members) - set(opened))
+        contributors = seed_contributors(list(holder_numbers(memory.cohort, memory.cohort_seed)))
+        missing = sorted((set(memory.peers) | set(contributors)) & set(members) - set(opened))
         if missing:
             raise ProtocolError(f"no letter was delivered from {', '.join(missing)}")
-        said = [opened[name].secret for name in heralds if name in opened]
+        said = [opened[name].secret for name in contributors if name in opened]
         if not said or len(said[0]) != 32:
-            raise ProtocolError("no herald's secret arrived: all of them were lost while joining; start anew")
+            raise ProtocolError("no seed contributor's secret arrived: all were lost while joining; start anew")
         memory.keep_shares({name: opened[name] for name in (*memory.peers, me) if name in opened}, self.parts)
         memory.secret = said[0]
         memory.own_letter = None
