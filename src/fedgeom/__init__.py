@@ -8,7 +8,7 @@
 Running          check, run, compare, sweep, Run, Ledger, Policy, DP, SimulatedNetwork, load_model
 Data             SiteData, split, partition, holdout, Holdout, read_site, shared_columns, load_set
 Methods          Hulls, Moments, XCLP, XCLPTraining, Shrunk, PTopoFL, HyperFed, Ridge, Ellipses, PoincareMap, Pipeline
-Statistics       describe, Describe, Regression
+Statistics       describe, Describe, Regression, Cox
 Algorithms       FedAvg, FedAvgM, FedProx, Scaffold, FedDyn, FedNova, FedAdam, FedYogi, Interpolated, LocalOnly
 Personal ones    Ditto, PFedMe, FedPer, FedRep, FedBABU
 For networks     Moon, FedRoD, FedLC, SphereFed, FedProto
@@ -29,6 +29,7 @@ from fedgeom.version import __version__ as __version__
 
 _HOMES = {
     "Algorithm": "fedgeom.methods.iterative.algorithm",
+    "Cox": "fedgeom.methods.survival.cox",
     "DP": "fedgeom.federation.privacy",
     "Describe": "fedgeom.methods.describe.method",
     "EuclideanSVC": "fedgeom.geometry.hyperbolic.svm",
@@ -91,6 +92,7 @@ if TYPE_CHECKING:
     from fedgeom.methods.catalogue import load_model as load_model
     from fedgeom.methods.describe.method import Describe as Describe
     from fedgeom.methods.iterative.algorithm import Algorithm as Algorithm
+    from fedgeom.methods.survival.cox import Cox as Cox
     from fedgeom.preparation import Pipeline as Pipeline
     from fedgeom.protocols.site import SummingSite as Site  # noqa: F401
     from fedgeom.study import compare as compare

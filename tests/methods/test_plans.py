@@ -12,6 +12,7 @@ import fedgeom
 from fedgeom.federation.method import Method
 from fedgeom.federation.policy import StrictPolicy
 from tests.methods.regression.making import part, rows
+from tests.methods.survival import making as survival
 from tests.protocols.planning import drawn, held
 
 NAMES = ("a", "b", "c", "long-name")
@@ -189,6 +190,15 @@ def test_regressions_too(family: str, way: str) -> None:
 def test_regressions_with_other_steps_too(settings: dict[str, Any]) -> None:
     sites, _ = part(*rows("binomial", 240), n_sites=4)
     held(fedgeom.Regression(**settings), (), sites=sites).check()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"exact": True}, {"stratify": "site"}, {"prepare": "table"}],
+    ids=lambda settings: next(iter(settings), "usual"),
+)
+def test_proportional_hazards_too(settings: dict[str, Any]) -> None:
+    held(fedgeom.Cox(**settings), (), sites=survival.part(*survival.rows(240), n_sites=4)).check()
 
 
 @pytest.mark.parametrize(

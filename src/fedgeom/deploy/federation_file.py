@@ -75,7 +75,7 @@ class FederationFile(ReadOptions, frozen=True, forbid_unknown_fields=True, kw_on
     """How raw rows become features: "counts", "table", or a list of steps, by name or as tables with a name and
     settings (`fedgeom.preparation`); with it columns of text are read as categories."""
     treatment: str = ""
-    """The column whose effect is told: the setting ``treatment`` of a regression."""
+    """The column whose effect is told: the setting ``treatment`` of a regression and of proportional hazards."""
     shared_columns: bool = False
     """Keep the columns that all sites have, instead of refusing sites whose columns differ."""
     parameters: dict[str, Any] = {}

@@ -119,8 +119,21 @@ for _class, (_module, _name) in HOMES.items():
     METHODS.offer(_name, f"{__name__}.{_module}:{_class}", needs="fedgeom")
 
 
-# It learns no classifier, so it stands in no list of methods; `fedgeom.Describe`.
-METHODS.offer("describe", f"{__name__}.describe.method:Describe", needs="fedgeom", listed=False)
+UNLISTED = {
+    "describe": (
+        "describe.method:Describe",
+        "For a first look at all sites' tables: counts, gaps, means, deviations, quantiles and shares, by class.",
+    ),
+    "cox": (
+        "survival.cox:Cox",
+        "For times until an event: hazard ratios with intervals and tests, as of all rows in one place.",
+    ),
+}
+"""Methods that learn no classifier, with the first line of their docstring: whoever goes through all classifiers does
+not meet them."""
+
+for _name, (_module, _) in UNLISTED.items():
+    METHODS.offer(_name, f"{__name__}.{_module}", needs="fedgeom", listed=False)
 
 
 def __getattr__(name: str) -> Any:

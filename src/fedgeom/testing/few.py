@@ -41,7 +41,8 @@ class OddTable:
 
     def method(self, method: Method) -> Method:
         """Return the method as it can take the table."""
-        changes: dict[str, Any] = {"holdout": self.holdout} if self.holdout and method.predicts else {}
+        tested = method.predicts and method.takes_holdout
+        changes: dict[str, Any] = {"holdout": self.holdout} if self.holdout and tested else {}
         if self.prepare and not method.preparing:
             changes["prepare"] = "table" if self.prepare == "table" else [Scale(max_value=3)]
             if hasattr(method, "space"):
