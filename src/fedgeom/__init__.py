@@ -9,9 +9,9 @@ Running          check, run, compare, sweep, Run, Ledger, Policy, DP, SimulatedN
 Data             SiteData, split, partition, holdout, Holdout, read_site, shared_columns, load_set
 Methods          Hulls, Moments, XCLP, XCLPTraining, Shrunk, PTopoFL, HyperFed, Ridge, Ellipses, PoincareMap, Pipeline
 Statistics       describe, Describe, Regression, Cox
-Algorithms       FedAvg, FedAvgM, FedProx, Scaffold, FedDyn, FedNova, FedAdam, FedYogi, Interpolated, LocalOnly
-Personal ones    Ditto, FedMTL, PFedMe, FedPer, FedRep, FedBABU, Apple
-For networks     Moon, FedRoD, FedLC, SphereFed, FedProto
+Algorithms       FedAvg, FedAvgM, FedExP, FedAdam, FedYogi, FedNova, FedProx, Scaffold, FedDyn, FedDC, LocalOnly
+Personal ones    Ditto, FedMTL, PFedMe, FedALA, FedPer, FedRep, FedBABU, Interpolated, Apple
+For networks     Moon, FedNTD, FedSAM, FedRoD, FedLC, SphereFed, FedProto
 Classifiers      FederatedClassifier, PoincareSVC, EuclideanSVC
 Errors           FedgeomError, InputError, TooFewSitesError
 To extend it     Method, Algorithm, Site, Model; fedgeom.testing.check_method
