@@ -139,6 +139,7 @@ SPOILT: tuple[Method, ...] = (
         shape=(2, 1, 1),
     ),
     updating(),
+    fedgeom.Apple(n_rounds=1, steps=2),
     fedgeom.Regression(classes=("no", "yes"), ridge=0.5, errors="robust"),
     fedgeom.Moments(classes=("no", "yes"), holdout=0.25, privacy=fedgeom.DP(epsilon=1, clip=1)),
     fedgeom.Ridge(classes=("no", "yes"), privacy=fedgeom.DP(epsilon=1, clip=1)),

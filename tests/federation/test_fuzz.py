@@ -79,7 +79,8 @@ def kinds_of_questions() -> set[str]:
 TOLD_ONCE = {
     "ellipses.take-model", "ellipses.tree", "hulls.take-model", "model.take", "names.seal",
     "xclp.collect", "xclp.read-model", "xclp.weigh",
-    "train.begin", "train.open", "train.finish", "shrunk.take-evidence", "ridge.solution", "hyperfed.compare",
+    "train.begin", "train.open", "train.among-all", "train.finish", "shrunk.take-evidence", "ridge.solution",
+    "hyperfed.compare",
     "semi.embed", "prepare.seal", "topo.describe.activations",
 }  # fmt: skip
 """What a coordinator makes of sums and tells the sites: another thing is told once as well as the true one, and then

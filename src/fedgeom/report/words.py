@@ -53,6 +53,7 @@ WORDS = {
     "train.begin-groups": "tell the sites classes and scale, by the groups' sums",
     "train.group": "train; masked models, in each group",
     "train.masked": "train; masked models",
+    "train.among-all": "train; each site's model, to all sites",
     "train.open": "train; each site's model",
     "train.finish": "give every site the model",
     "model.take": "give every site the model",
