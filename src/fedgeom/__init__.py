@@ -10,7 +10,7 @@ Data             SiteData, split, partition, holdout, Holdout, read_site, shared
 Methods          Hulls, Moments, XCLP, XCLPTraining, Shrunk, PTopoFL, HyperFed, Ridge, Ellipses, PoincareMap, Pipeline
 Statistics       describe, Describe, Regression, Cox, KaplanMeier
 Algorithms       FedAvg, FedAvgM, FedProx, Scaffold, FedDyn, FedNova, FedAdam, FedYogi, Interpolated, LocalOnly
-Personal ones    Ditto, PFedMe, FedPer, FedRep, FedBABU
+Personal ones    Ditto, FedMTL, PFedMe, FedPer, FedRep, FedBABU, Apple
 For networks     Moon, FedRoD, FedLC, SphereFed, FedProto
 Classifiers      FederatedClassifier, PoincareSVC, EuclideanSVC
 Errors           FedgeomError, InputError, TooFewSitesError

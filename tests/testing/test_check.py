@@ -41,7 +41,7 @@ DEEP = ["Moon", "FedRoD", "FedLC", "SphereFed", "FedProto"]
 SMALL = {"n_rounds": 2, "epochs": 1, "network": {"name": "mlp", "features": 4, "hidden": 4}}
 ALGORITHMS = [
     "FedAvg", "FedProx", "Scaffold", "FedDyn", "FedAdam", "FedYogi", "Ditto", "PFedMe", "FedPer", "Interpolated",
-    "LocalOnly", "FedAvgM", "FedNova", "FedRep", "FedBABU",
+    "LocalOnly", "FedAvgM", "FedNova", "FedRep", "FedBABU", "FedMTL", "Apple",
 ]  # fmt: skip
 
 TREE: dict[str, Any] = {

@@ -26,6 +26,8 @@ ALGORITHMS = {
     "fednova": "FedNova",
     "fedrep": "FedRep",
     "fedbabu": "FedBABU",
+    "fedmtl": "FedMTL",
+    "apple": "Apple",
 }
 """All algorithms for any learner, by the name that a federation file uses."""
 DEEP = {"moon": "Moon", "fedrod": "FedRoD", "fedlc": "FedLC", "spherefed": "SphereFed", "fedproto": "FedProto"}

@@ -85,6 +85,24 @@ def test_heads_that_are_trained_before_the_body(classes: int) -> None:
         assert own(run, site.name) == pytest.approx(model, **NEAR)
 
 
+PERSONAL = {
+    "FedMTL": ({"lam": 0.5}, twin.fedmtl),
+    "Apple": ({"share_learning_rate": 0.05, "mu": 0.1, "settling": 0.75}, twin.apple),
+}
+
+
+@classes_too
+@pytest.mark.parametrize("share", [1.0, 0.6])
+@pytest.mark.parametrize("name", PERSONAL)
+def test_models_of_ones_own_are_the_papers(name: str, share: float, classes: int) -> None:
+    settings, algorithm = PERSONAL[name]
+    joint, models = algorithm(clients(classes), work(participation=share), **settings)
+    run = secure(name, SITES[classes], participation=share, **settings)
+    assert whole(run.model) == pytest.approx(joint, **NEAR)
+    for site, model in zip(SITES[classes], models, strict=True):
+        assert own(run, site.name) == pytest.approx(model, **NEAR)
+
+
 @classes_too
 @pytest.mark.parametrize("mix", [0.3, 1.0, None])
 def test_mixtures_of_the_joint_and_the_local_model(mix: float | None, classes: int) -> None:

@@ -237,6 +237,45 @@ def ditto(clients, work, *, lam):
     return w, [personal(k, w, generator(work.seed, LAST, client.name)) for k, client in enumerate(clients)]
 
 
+def fedmtl(clients, work, *, lam):
+    """Smith et al. 2017 with Ω = (I − 11ᵀ/K)²; the mean of all w_k is that of the last round, as in a simulation.
+
+    Without a client's own model yet it begins with the mean; in the end each visits the last mean once more.
+    """
+    w, own = clients[0].start, {}
+
+    def near(k, mean_of_all, rng):
+        return work.visit(clients[k], own.get(k, mean_of_all), rng, pull=lambda v: lam * (v - mean_of_all))
+
+    for t in range(work.n_rounds):
+        there = work.chosen(clients, t)
+        for k in there:
+            own[k] = near(k, w, generator(work.seed, t, clients[k].name))
+        w = mean([own[k] for k in there])
+    return w, [near(k, w, generator(work.seed, LAST, client.name)) for k, client in enumerate(clients)]
+
+
+def apple(clients, work, *, share_learning_rate, mu, settling):
+    """Luo and Wu 2022: core models w_j in the open, and for each client shares p_ij of them; p_ij begin as 1/K."""
+    K = len(clients)
+    cores, shares = [clients[0].start] * K, [np.full(K, 1 / K) for _ in clients]
+    last = int(settling * work.n_rounds)
+    for t in range(work.n_rounds):
+        firmness = mu * (np.cos(t * np.pi / last) + 1) / 2 if t < last else 0
+        given = list(cores)
+        for i in work.chosen(clients, t):
+            client, own = clients[i], list(given)
+            for rows in work.batches(client, generator(work.seed, t, client.name)):
+                slope = client.slope(sum(p * w for p, w in zip(shares[i], own, strict=True)), rows)
+                slopes = [slope @ w + firmness * (p - 1 / K) for p, w in zip(shares[i], own, strict=True)]
+                own[i] = own[i] - work.learning_rate * shares[i][i] * slope
+                shares[i] = shares[i] - share_learning_rate * np.array(slopes)
+            cores[i] = own[i]
+    there = work.chosen(clients, work.n_rounds - 1)
+    joint = mean([cores[i] for i in there], [clients[i] for i in there])
+    return joint, [sum(p * w for p, w in zip(own, cores, strict=True)) for own in shares]
+
+
 def pfedme(clients, work, *, local_rounds, inner_steps, lam, outer_learning_rate, inner_learning_rate, beta):
     """T Dinh et al. 2020, Algorithm 1; in the end θ_k around the last w, on all rows, with the steps of one round."""
     w = clients[0].start

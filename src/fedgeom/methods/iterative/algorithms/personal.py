@@ -1,4 +1,4 @@
-"""Personal models: Ditto, pFedMe, FedPer, FedRep and FedBABU."""
+"""Personal models: Ditto, FedMTL, pFedMe, FedPer, FedRep and FedBABU."""
 
 from __future__ import annotations
 
@@ -43,6 +43,33 @@ class Ditto(Algorithm):
     def own_model(self, task: Task, given: State, sent: State, own: State) -> Tree:
         """Return the personal model."""
         return Tree(own["personal"])
+
+
+@dataclass(frozen=True, kw_only=True)
+class FedMTL(Algorithm):
+    """For sites whose patients differ: each has a model of its own, near the mean of all (Smith et al. 2017).
+
+    Multi-task learning where all sites are related alike: they minimise Σ_k F_k(w_k) + λ/2·Σ_k‖w_k − w̄‖², the
+    published λ/2·tr(WΩWᵀ) with Ω = (I − 11ᵀ/K)². A site needs the mean w̄ of the models alone, so a sum is enough; an Ω
+    that is learnt would need each site's model in the open.
+    """
+
+    name: ClassVar[str] = "fedmtl"
+
+    weights: Literal["rows", "sites"] = "sites"
+    """In the published objective all sites count the same."""
+    lam: Annotated[float, Between(0)] = 1.0
+    """λ: from 0 (local models) to large (one model for all)."""
+
+    def local(self, task: Task, given: State, own: State) -> State:
+        """Train the site's own model on, near the mean of all."""
+        own["personal"] = self.personalise(task, given, own)
+        return Tree(model=own["personal"])
+
+    def personalise(self, task: Task, given: State, own: State) -> Tree:
+        """Return the site's own model, trained once more near the last mean."""
+        w = given["model"]
+        return task.fit(own.get("personal", w), Objective(strength=self.lam, centre=w))
 
 
 @dataclass(frozen=True, kw_only=True)
