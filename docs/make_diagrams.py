@@ -136,6 +136,8 @@ DRAWN: dict[str, Callable[[], Any]] = {
     "ptopofl": lambda: rows_of(fedgeom.PTopoFL(n_rounds=5), example_sites()),
     "hyperfed": lambda: rows_of(fedgeom.HyperFed(n_rounds=5), example_sites()),
     "maps": lambda: rows_of(fedgeom.PoincareMap(n_landmarks=16), example_sites()),
+    "describe": lambda: rows_of(fedgeom.Describe(), example_sites()),
+    "statistics": lambda: rows_of(fedgeom.Regression(), example_sites()),
 }
 """By page, the run whose conversation is drawn there."""
 

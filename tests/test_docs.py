@@ -249,7 +249,7 @@ def test_the_studio_s_and_the_reports_words_are_spelt_so_too():
         assert AMERICAN.findall(shown) == [], file.name
 
 
-@pytest.mark.parametrize("name", ["hulls", "moments", "training"])
+@pytest.mark.parametrize("name", ["hulls", "moments", "training", "describe", "statistics"])
 def test_the_drawn_conversations_are_those_that_the_methods_hold(name):
     made = runpy.run_path(str(ROOT / "docs" / "make_diagrams.py"))
     drawn = (ROOT / "docs" / "images" / f"conversation-{name}.svg").read_text(encoding="utf-8")

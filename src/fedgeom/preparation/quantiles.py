@@ -77,7 +77,8 @@ def group_means(numbers: npt.NDArray[Any], least: int) -> tuple[Floats, Ints]:
     sizes[-1] = len(numbers) - starts[-1]
     ordered = np.sort(numbers)
     means = np.add.reduceat(ordered, starts, dtype=np.float64) / sizes
-    low, high = ordered[starts], ordered[starts + sizes - 1]
+    low = ordered[starts]
+    high = ordered[starts + sizes - 1]
     shared = low[low == high]
     if len(shared):
         means[low == high] = shared

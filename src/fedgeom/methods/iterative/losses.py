@@ -135,9 +135,11 @@ class PublicTriplet(Loss):
     name: ClassVar[str] = "public-triplet"
 
     margin: Annotated[float, NOT_NEGATIVE] = 1.0
+    """m of the triplet loss."""
     mixing: Annotated[float, POSITIVE] = 0.5
     """a, of the Beta distribution."""
     mixed_weight: Annotated[float, NOT_NEGATIVE] = 2.0
+    """How much the loss of mixed rows weighs beside the triplet."""
 
     def __call__(self, batch: Batch) -> torch.Tensor:
         """Return the mean over the rows."""

@@ -230,7 +230,8 @@ def gather(
                 if out.any() and not out.all():
                     w, b = personal(X[~out], y[~out], directions[a, f], float(strength))
                     scores[out] = X[out] @ w + b
-            quality[a, s], spread[a, s] = rank_quality(y, scores), float(scores.std()) + 1e-9
+            quality[a, s] = rank_quality(y, scores)
+            spread[a, s] = float(scores.std()) + 1e-9
     weight = float(min(y.sum(), len(y) - y.sum()))
     rows = float(len(y)) if weight else 0.0  # where all rows are of one class, the intercept has no best place
     intercepts = np.array([intercept(X, y, directions[a, -1]) for a in range(ridges)]) * rows
@@ -306,7 +307,9 @@ class Descent(msgspec.Struct, kw_only=True):
         step = np.where(
             better[..., None], fresh, self.step.numpy() / 2
         )  # one too far is halved, from where it began
-        self.good, self.best, self.step = Array.of(good), Array.of(np.where(better, total, best)), Array.of(step)
+        self.good = Array.of(good)
+        self.best = Array.of(np.where(better, total, best))
+        self.step = Array.of(step)
         self.at = Array.of(good - step)
         self.taken = self.taken + 1
 

@@ -172,7 +172,8 @@ class ShrunkSite(SummingSite[ShrunkMemory]):
             raise ProtocolError("the evidence was asked for before all steps towards the joint models were taken")
         found, spread = gather_all(X, told, fold, state.good.numpy(), method.strengths)
         own = np.concatenate([one.flat() for one in found])
-        self.memory.evidence, self.memory.score_spread = Array.of(own), Array.of(spread)
+        self.memory.evidence = Array.of(own)
+        self.memory.score_spread = Array.of(spread)
         return self.contribute(ask, own)
 
     @answers(TakeRankingEvidence)

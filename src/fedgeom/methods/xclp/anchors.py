@@ -86,7 +86,8 @@ class AnchorFit(msgspec.Struct, kw_only=True):
         elif self.taken % 2:
             kept = self._large_enough(np.rint(values).reshape(2, self.cells(plan)), plan)
             if self.anchors is not None:
-                self.anchors, kept = Array.of(self.anchors.numpy()[kept]), np.arange(len(kept))
+                self.anchors = Array.of(self.anchors.numpy()[kept])
+                kept = np.arange(len(kept))
             self.kept = Array.of(kept.astype(np.int32))
         else:
             step = self.taken // 2 - 1
@@ -357,7 +358,8 @@ class Anchors(XclpPart[AnchorsMemory]):
         Y = one_hot(np.where(numbers >= 0, np.searchsorted(here, numbers), -1), len(here))
         tied = np.zeros((count, names))
         labelled = np.zeros(names)
-        tied[:, here], labelled[here] = Z.T @ Y, Y.sum(axis=0)
+        tied[:, here] = Z.T @ Y
+        labelled[here] = Y.sum(axis=0)
         gram = (Z.T @ Z).toarray()[np.triu_indices(count)]
         return self.contribute(ask, np.concatenate([gram, tied.ravel(), labelled]))
 
