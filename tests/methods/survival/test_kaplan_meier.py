@@ -10,6 +10,7 @@ import pytest
 
 import fedgeom
 from fedgeom import SiteData
+from fedgeom.deploy.federation_file import build_method, read_federation
 from fedgeom.errors import InputError
 from fedgeom.federation.policy import StrictPolicy
 from fedgeom.testing import check_method
@@ -111,6 +112,16 @@ def test_bad_input_is_told() -> None:
         fedgeom.KaplanMeier(exact=True).plain(sites).model.restricted_means(-1)
     with pytest.raises(InputError, match="predict nothing"):
         fedgeom.KaplanMeier(exact=True).plain(sites).model.predict(np.zeros((1, 1)))
+
+
+def test_a_federation_file_names_the_groups_as_treatment(tmp_path: Any) -> None:
+    _, frame = trial()
+    frame.to_csv(tmp_path / "all.csv", index=False)
+    said = 'method = "kaplan-meier"\nfile = "all.csv"\nsites_from = "centre"\ntime = "days"\nevent = "died"\n'
+    (tmp_path / "federation.toml").write_text(said + 'treatment = "arm"\n')
+    federation = read_federation(tmp_path / "federation.toml")
+    assert federation.keeps_text
+    assert build_method(tmp_path / "federation.toml", federation).by == "arm"
 
 
 def test_models_travel_as_files(tmp_path: Any) -> None:

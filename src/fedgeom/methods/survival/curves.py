@@ -54,8 +54,7 @@ class CurvesModel(Model):
     @property
     def survival(self) -> Floats:
         """The share without the event at the end of each interval, (groups, intervals)."""
-        found: Floats = np.cumprod(1 - self.events / np.maximum(self.at_risk, 1), axis=1)
-        return found
+        return np.asarray(np.cumprod(1 - self.events / np.maximum(self.at_risk, 1), axis=1), np.float64)
 
     def _greenwood(self) -> Floats:
         """Return Σ d/(n·(n - d)) up to each interval, (groups, intervals); infinite where nobody is left."""
@@ -91,9 +90,9 @@ class CurvesModel(Model):
         ]
 
     def at(self, times: npt.ArrayLike) -> npt.NDArray[np.int64]:
-        """Return how many rows of each group are still at risk just after times, (groups, times).
+        """Return how many rows of each group are at risk at times, (groups, times).
 
-        Within an interval it is the number at its end, where there is no other.
+        It is the number at the next event, and with intervals that at the beginning of the interval.
         """
         n = np.column_stack([self.at_risk, np.zeros(len(self.names), np.int64)])
         return np.asarray(n[:, np.searchsorted(self.times, np.asarray(times, np.float64), side="right")])

@@ -119,7 +119,7 @@ class KaplanMeierSite(SurvivalSite):
 
     memory_type: ClassVar[type[Memory]] = CurvesMemory
 
-    def check(self, settings: KaplanMeierSettings) -> None:
+    def check(self, settings: TimeSettings) -> None:
         """Refuse times and events that cannot be used, naming the site."""
         faults = Collector(self.name)
         with faults.take():
@@ -176,9 +176,9 @@ def groups_of(preparation: Preparation | None, by: str) -> tuple[tuple[str, ...]
     for ground in () if preparation is None else preparation.grounds:
         if ground.columns.one_hot and not every:
             for first, end in ground.columns.one_hot:
-                names = ground.columns.names[first:end]
-                if any(name.startswith(start) for name in names):
-                    every = list(names)
+                words = ground.columns.names[first:end]
+                if any(name.startswith(start) for name in words):
+                    every = list(words)
     places = [at for at, name in enumerate(told) if name in every]
     gone = [name for name in every if name not in told]
     if not every or not places:
