@@ -125,7 +125,7 @@ DRAWN: dict[str, Callable[[], Any]] = {
     "hulls": lambda: rows_of(fedgeom.Hulls(embedding="discriminant"), example_sites()),
     "ellipses": lambda: rows_of(fedgeom.Ellipses(), example_sites()),
     "moments": lambda: rows_of(fedgeom.Moments(space="euclidean"), example_sites()),
-    "ridge": lambda: rows_of(fedgeom.Ridge(), example_sites()),
+    "ridge": lambda: rows_of(fedgeom.Ridge(features="linear"), example_sites()),
     "shrunk": lambda: rows_of(fedgeom.Shrunk(), example_sites()),
     "training": lambda: rows_of(fedgeom.FedAvg(n_rounds=5), example_sites()),
     "xclp": lambda: rows_of(fedgeom.XCLP(), example_sites(unlabelled=True)),

@@ -147,7 +147,10 @@ def infinite_terms(method: str, policy: Policy, quick: bool) -> Learnt:
 
 
 def _both(**settings: Any) -> dict[str, Any]:
-    return {"ridge": fedgeom.Ridge(**settings), "moments": fedgeom.Moments(**EUCLIDEAN, **settings)}
+    return {
+        "ridge": fedgeom.Ridge(**{"features": "linear"} | settings),
+        "moments": fedgeom.Moments(**EUCLIDEAN, **settings),
+    }
 
 
 BINNED = {"ridge, binned": fedgeom.Ridge(features=Binned(n_bins=16, group_size=1))}

@@ -110,7 +110,7 @@ def test_a_site_that_is_not_ready_leaves_and_the_coordinator_learns_no_more(faul
 
 
 def test_what_would_leave_is_said_for_the_settings_of_a_job():
-    table = leaves_with(job_terms("ridge", Ridge().terms(), 0, NAMES))
+    table = leaves_with(job_terms("ridge", Ridge(features="linear").terms(), 0, NAMES))
     images = leaves_with(job_terms("ridge", Ridge(features="conv", shape=(8, 8, 1)).terms(), 0, NAMES))
     assert not any("patches" in line for line in table)
     assert any("patches" in line for line in images)

@@ -151,13 +151,14 @@ SPOILT: tuple[Method, ...] = (
         privacy=fedgeom.DP(epsilon=1, clip=1),
     ),
     fedgeom.Ridge(
+        features="linear",
         prepare=[
             {"name": "one-hot", "columns": ["b"], "min_rows": 2},
             {"name": "impute", "bits": 12},
             {"name": "select-variable", "n_columns": 2, "flavor": "sites"},
             "scale",
             {"name": "pca", "n_components": 1},
-        ]
+        ],
     ),
     fedgeom.Moments(prepare=[{"name": "pca", "n_components": 1, "exact_columns": 1}], space="euclidean"),
     fedgeom.Describe(per_site=True, bits=12, quantiles=(0.5,)),

@@ -19,7 +19,7 @@ ONE_EACH: dict[str, tuple[str, Callable[[], Method]]] = {
     "ellipses": ("", fedgeom.Ellipses),
     "moments": ("", fedgeom.Moments),
     "poincare-map": ("", fedgeom.PoincareMap),
-    "ridge": ("", fedgeom.Ridge),
+    "ridge": ("", lambda: fedgeom.Ridge(features="linear")),
     "regression": ("", fedgeom.Regression),
     "xclp": ("", lambda: fedgeom.XCLP(graph="anchors", n_anchors=6, n_rounds=2)),
     "xclp-training": (

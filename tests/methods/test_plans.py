@@ -27,9 +27,9 @@ ANCHORS: dict[str, Any] = {"graph": "anchors", "n_anchors": 8}
 METHODS: dict[str, Method] = {
     "moments": fedgeom.Moments(space="euclidean"),
     "moments, centroids": fedgeom.Moments(space="euclidean", rule="centroid"),
-    "ridge": fedgeom.Ridge(),
+    "ridge": fedgeom.Ridge(features="linear"),
     "ridge, personal": fedgeom.Ridge(personal=True),
-    "ridge, folds": fedgeom.Ridge(alpha="folds"),
+    "ridge, folds": fedgeom.Ridge(features="linear", alpha="folds"),
     "hulls": fedgeom.Hulls(embedding="discriminant"),
     "hulls, number given": fedgeom.Hulls(embedding="discriminant", n_classes=3),
     "hulls, one scale": fedgeom.Hulls(embedding="discriminant", scale="joint"),

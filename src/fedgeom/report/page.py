@@ -352,15 +352,19 @@ def _at_site(run: RunFiles) -> str:
 
 def changed_settings(run: RunFiles) -> dict[str, Any]:
     """Return the settings that are not the method's own defaults; all where the method is not installed here."""
-    try:
-        plain = json.loads(json.dumps(method_class(run.method)().terms(), default=as_plain))
-    except (FedgeomError, TypeError, AttributeError):
-        plain = {}
-    return {
-        key: value
-        for key, value in run.parameters.items()
-        if value is not None and plain.get(key, object()) != value
-    }
+    changed: dict[str, Any] = {}
+    for _ in range(2):  # what is given may settle what else is taken
+        try:
+            made = method_class(run.method).from_terms(changed)
+            plain = json.loads(json.dumps(made.terms(), default=as_plain))
+        except (FedgeomError, TypeError, AttributeError):
+            plain = {}
+        changed |= {
+            key: value
+            for key, value in run.parameters.items()
+            if value is not None and plain.get(key, object()) != value
+        }
+    return changed
 
 
 def federation_toml(run: RunFiles) -> str:

@@ -51,6 +51,8 @@ def secure(name: str, sites: list[SiteData], policy: fedgeom.Policy | None = Non
 ALGORITHMS = {
     "FedAvgM": ({"server_learning_rate": 0.7, "server_momentum": 0.6}, twin.fedavgm),
     "FedNova": ({}, twin.fednova),
+    "FedExP": ({"epsilon": 1e-3}, twin.fedexp),
+    "FedDC": ({"alpha": 0.3}, twin.feddc),
 }
 
 
@@ -63,6 +65,18 @@ def test_other_algorithms_are_the_papers(name: str, share: float, classes: int) 
     assert whole(secure(name, SITES[classes], participation=share, **settings).model) == pytest.approx(
         expected, **NEAR
     )
+
+
+@classes_too
+@pytest.mark.parametrize("share", [1.0, 0.6])
+def test_mixtures_of_own_and_joint_models_are_the_papers(share: float, classes: int) -> None:
+    settings = {"weight_learning_rate": 5.0, "weight_rows": 0.7, "weight_steps": 6}
+    expected = {"rate": 5.0, "share": 0.7, "steps": 6}
+    joint, models = twin.fedala(clients(classes), work(participation=share), **expected)
+    run = secure("FedALA", SITES[classes], participation=share, **settings)
+    assert whole(run.model) == pytest.approx(joint, **NEAR)
+    for site, model in zip(SITES[classes], models, strict=True):
+        assert own(run, site.name) == pytest.approx(model, **NEAR)
 
 
 @classes_too

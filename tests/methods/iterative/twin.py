@@ -380,6 +380,65 @@ def fedavgm(clients, work, *, server_learning_rate, server_momentum, combine=mea
     return w
 
 
+def fedexp(clients, work, *, epsilon):
+    """Jhunjhunwala, Wang and Joshi 2023, Algorithm 1, with p_k for 1/M: η_g = max(1, Σ p‖Δ_k‖²/(2(‖Δ‖² + ε)))."""
+    w = clients[0].start
+    for t in range(work.n_rounds):
+        there = [clients[k] for k in work.chosen(clients, t)]
+        changes = [work.visit(one, w, generator(work.seed, t, one.name)) - w for one in there]
+        together = mean(changes, there)
+        apart = mean([np.array([np.linalg.norm(change) ** 2]) for change in changes], there)[0]
+        w = w + max(1.0, apart / (2 * (np.linalg.norm(together) ** 2 + epsilon))) * together
+    return w
+
+
+def feddc(clients, work, *, alpha):
+    """Gao et al. 2022: local drifts h_k, and the last changes of a client and of all."""
+    w = clients[0].start
+    h, last = {client.name: 0 * w for client in clients}, {client.name: 0 * w for client in clients}
+    shared = 0 * w
+    for t in range(work.n_rounds):
+        there, moved, changes = [clients[k] for k in work.chosen(clients, t)], [], []
+        for client in there:
+            name, rate = client.name, work.learning_rate * work.count(client)
+
+            def pull(v, name=name, rate=rate, w=w, shared=shared):
+                return alpha * (v + h[name] - w) + (last[name] - shared) / rate
+
+            new = work.visit(client, w, generator(work.seed, t, name), pull=pull)
+            h[name], last[name] = h[name] + new - w, new - w
+            moved.append(new + h[name])
+            changes.append(last[name])
+        w, shared = mean(moved, there), mean(changes, there)
+    return w
+
+
+def fedala(clients, work, *, rate, share, steps):
+    """Zhang et al. 2023, Eq. 4 and 5, over all parameters. Returns the joint model and the clients' last mixtures."""
+    w, own, weights = clients[0].start, {}, {}
+
+    def mixture(client, rng):
+        if client.name not in own:
+            return w
+        v, W = own[client.name], weights.get(client.name, np.ones_like(w))
+        count = max(ceil(share * len(client)), 2)
+        rows = rng.permutation(len(client))[:count]
+        part = replace(client, X=client.X[rows], y=client.y[rows])
+        for _ in range(steps):
+            W = np.clip(W - rate * part.slope(v + (w - v) * W) * (w - v), 0, 1)
+        weights[client.name] = W
+        return v + (w - v) * W
+
+    for t in range(work.n_rounds):
+        there = [clients[k] for k in work.chosen(clients, t)]
+        for client in there:
+            rng = generator(work.seed, t, client.name)
+            begin = mixture(client, rng)
+            own[client.name] = work.visit(client, begin, rng)
+        w = mean([own[client.name] for client in there], there)
+    return w, [mixture(client, generator(work.seed, LAST, client.name)) for client in clients]
+
+
 def fednova(clients, work):
     """Wang et al. 2020: changes by step, times the mean number of steps."""
     w = clients[0].start

@@ -395,6 +395,34 @@ class Contrastive(Loss):
 
 
 @dataclass(frozen=True)
+class NotTrue(Loss):
+    """Cross-entropy + β·τ²·KL of the joint model's softmax from ours, over the classes that a row is not of (FedNTD).
+
+    Lee et al. 2022, Eq. 5, with scores over τ. With two classes there is one other, and nothing to keep.
+    """
+
+    name: ClassVar[str] = "not-true"
+
+    beta: Annotated[float, Between(0)] = 1.0
+    """β: the weight of what is kept."""
+    tau: Annotated[float, POSITIVE] = 1.0
+    """τ: the temperature."""
+
+    def __call__(self, batch: Batch) -> torch.Tensor:
+        """Return the mean loss."""
+        import torch  # optional
+
+        others = torch.nn.functional.one_hot(batch.labels, batch.scores.shape[1]) == 0
+        joint = batch.joint.scores(batch.joint.features(batch.inputs))
+        ours, wanted = (
+            (scores[others].view(len(others), -1) / self.tau).log_softmax(dim=1)
+            for scores in (batch.scores, joint)
+        )
+        kept = (wanted.exp() * (wanted - ours)).sum(dim=1)
+        return cross_entropy(batch, batch.scores) + self.beta * self.tau**2 * batch.mean(kept)
+
+
+@dataclass(frozen=True)
 class Decoupled(Loss):
     """Balanced softmax for body and generic head; cross-entropy of both heads' sum for the personal one (FedRoD).
 

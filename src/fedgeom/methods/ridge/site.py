@@ -272,7 +272,7 @@ def too_few_rows(policy: Policy, rows: float, features: int, folds: int) -> str:
     dealt = f" in {folds} folds" if folds > 1 else ""
     return (
         f"min_rows_per_feature = {least:g}, but all sites together have {rows:,.0f} rows{dealt} for {features:,} "
-        "features: take fewer features"
+        'features: take fewer, such as features = "linear", or ["linear", { name = "fourier", n_components = 100 }]'
     )
 
 
