@@ -8,17 +8,10 @@
 Running          check, run, compare, sweep, Run, Ledger, Policy, DP, SimulatedNetwork, load_model
 Data             SiteData, split, partition, holdout, Holdout, read_site, shared_columns, load_set
 Methods          Hulls, Moments, XCLP, XCLPTraining, Shrunk, PTopoFL, HyperFed, Ridge, Ellipses, PoincareMap, Pipeline
-<<<<<<< HEAD
 Statistics       describe, Describe, Regression, Cox, KaplanMeier
-Algorithms       FedAvg, FedAvgM, FedProx, Scaffold, FedDyn, FedNova, FedAdam, FedYogi, Interpolated, LocalOnly
-Personal ones    Ditto, FedMTL, PFedMe, FedPer, FedRep, FedBABU, Apple
-For networks     Moon, FedRoD, FedLC, SphereFed, FedProto
-=======
-Statistics       describe, Describe, Regression, Cox
 Algorithms       FedAvg, FedAvgM, FedExP, FedAdam, FedYogi, FedNova, FedProx, Scaffold, FedDyn, FedDC, LocalOnly
 Personal ones    Ditto, FedMTL, PFedMe, FedALA, FedPer, FedRep, FedBABU, Interpolated, Apple
 For networks     Moon, FedNTD, FedSAM, FedRoD, FedLC, SphereFed, FedProto
->>>>>>> main
 Classifiers      FederatedClassifier, PoincareSVC, EuclideanSVC
 Errors           FedgeomError, InputError, TooFewSitesError
 To extend it     Method, Algorithm, Site, Model; fedgeom.testing.check_method
