@@ -24,6 +24,7 @@ from fedgeom.preparation.select_variable import SelectVariable
 from fedgeom.testing.few import OPEN, no_sum_rests_on_few, odd_tables, odd_updates
 from fedgeom.testing.rehearsal import CheckContext, Rehearsal
 from fedgeom.testing.span import RowTerms, SmallGroup, SumReplay, row_terms, small_groups, updated_terms
+from tests.attacks.cells import steps_towards_anchors
 
 POLICY = StrictPolicy()
 Change = Callable[[int, Floats, Any], tuple[Floats, Any]]
@@ -422,9 +423,11 @@ def test_n5_two_flags_in_a_class() -> None:
     assert_none(groups_of(fedgeom.Moments(**EUCLIDEAN), tables(flags)))
 
 
-@finding("N6: cells of two steps towards the anchors differ by the rows that changed cells")
 def test_n6_anchors() -> None:
+    """Groups of rows stand for them: tests/geometry/graphs/test_anchors.py holds them to their size."""
     assert_none(groups_of(fedgeom.XCLP(graph="anchors", n_anchors=6, n_rounds=2), tables(columns=2)))
+    assert steps_towards_anchors("xclp through anchors", Policy(), True).succeeds
+    assert not steps_towards_anchors("xclp through anchors", POLICY, True).succeeds
 
 
 def test_n8_an_update_in_which_one_row_has_a_1_is_refused() -> None:
@@ -483,7 +486,9 @@ def test_n15_bins_of_held_out_rows() -> None:
 
 
 @pytest.mark.parametrize("share", [0.3, 0.5, 0.7])
-@pytest.mark.parametrize("method", [fedgeom.Ridge(prepare="table"), fedgeom.Moments(prepare="table", **EUCLIDEAN)])
+@pytest.mark.parametrize(
+    "method", [fedgeom.Ridge(features="linear", prepare="table"), fedgeom.Moments(prepare="table", **EUCLIDEAN)]
+)
 def test_n16_a_gap_in_a_column_of_0_and_1(method: Any, share: float) -> None:
     """It is filled with 0 or 1: any other number, such as 1.00002, would be in no other row."""
 

@@ -123,11 +123,6 @@ OPEN: tuple[OpenFinding, ...] = (
     OpenFinding(
         "N14", "class sums, with Ridge, of columns that few rows of the class have another number than 0 in"
     ),
-    OpenFinding(
-        "N6",
-        "cells of two steps towards the anchors differ by the rows that changed cells, and few rows tie two cells",
-        ("xclp.cell-sums", "xclp.codes"),
-    ),
 )
 """The findings that are open, with their names in tests/testing/test_span.py. The aim is none."""
 
