@@ -202,6 +202,13 @@ def test_proportional_hazards_too(settings: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
+    "settings", [{}, {"exact": True}, {"by": "arm"}], ids=lambda one: next(iter(one), "usual")
+)
+def test_survival_curves_too(settings: dict[str, Any]) -> None:
+    held(fedgeom.KaplanMeier(**settings), (), sites=survival.part(*survival.rows(240), n_sites=4)).check()
+
+
+@pytest.mark.parametrize(
     "settings",
     [{}, {"by_class": False}, {"per_site": True}, {"quantiles": ()}],
     ids=lambda settings: next(iter(settings), "usual"),

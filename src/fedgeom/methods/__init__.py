@@ -145,6 +145,10 @@ UNLISTED = {
         "describe.method:Describe",
         "For a first look at all sites' tables: counts, gaps, means, deviations, quantiles and shares, by class.",
     ),
+    "kaplan-meier": (
+        "survival.kaplan_meier:KaplanMeier",
+        "For times until an event: survival curves with intervals and numbers at risk, as of all rows in one place.",
+    ),
     "cox": (
         "survival.cox:Cox",
         "For times until an event: hazard ratios with intervals and tests, as of all rows in one place.",

@@ -85,6 +85,7 @@ WORDS = {
     "survival.bins": "masked counts of times in bins of quantiles",
     "survival.cells": "masked counts of events in each interval, to put small ones together",
     "survival.columns": "masked sums of columns, and of events in each interval",
+    "survival.curves": "masked counts of events in each interval, by group",
     "survival.risk-sets": "masked sums of hazards over the rows at risk",
     "survival.curvature": "masked curvature of the likelihood",
     "survival.strata": "masked slope and curvature of the sites' likelihoods",

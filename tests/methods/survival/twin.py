@@ -88,3 +88,38 @@ def baseline(X: Floats, time: Floats, event: Any, b: Floats, ties: str = "efron"
             hazard += 1 / (at_risk - share * dying.sum())
         found.append(hazard)
     return np.array(found)
+
+
+def curve(time: Floats, event: Any) -> tuple[list[float], list[float], list[float]]:
+    """Return the times of events, Kaplan and Meier's curve, and Greenwood's sums, from one subject to the next."""
+    ends, curve, sums = [], [], []
+    left, total = 1.0, 0.0
+    for t in sorted({one for one, happened in zip(time, event, strict=True) if happened}):
+        n = sum(1 for one in time if one >= t)
+        d = sum(1 for one, happened in zip(time, event, strict=True) if happened and one == t)
+        left *= 1 - d / n
+        total += d / (n * (n - d)) if n > d else np.inf
+        ends.append(t)
+        curve.append(left)
+        sums.append(total)
+    return ends, curve, sums
+
+
+def log_rank(time: Floats, event: Any, group: Any) -> float:
+    """Return Mantel's χ² of two groups: observed less expected events, by the hypergeometric variance."""
+    first = np.unique(group)[0]
+    away, variance = 0.0, 0.0
+    for t in np.unique(time[event]):
+        N, n = (time >= t).sum(), ((time >= t) & (group == first)).sum()
+        D, d = ((time == t) & event).sum(), ((time == t) & event & (group == first)).sum()
+        away += d - D * n / N
+        variance += D * (n / N) * (1 - n / N) * (N - D) / (N - 1) if N > 1 else 0.0
+    return float(away**2 / variance)
+
+
+def restricted_mean(time: Floats, event: Any, horizon: float, steps: int = 200_000) -> float:
+    """Return the area under the curve up to a horizon, by a fine sum."""
+    ends, values, _ = curve(time, event)
+    at = (np.arange(steps) + 0.5) * horizon / steps
+    heights = np.concatenate([[1.0], values])[np.searchsorted(ends, at, side="right")]
+    return float(heights.mean() * horizon)

@@ -39,12 +39,12 @@ from fedgeom.methods.survival.times import (
     MOST_CELLS,
     SumTimeBins,
     SumTimeCells,
-    SurvivalFit,
     SurvivalMemory,
     SurvivalRows,
     SurvivalSite,
     check_events,
     rows_of,
+    take_all,
 )
 from fedgeom.preparation import quantiles
 from fedgeom.protocols.cohort import Cohort, join
@@ -230,7 +230,7 @@ class Cox(CoxSettings, Method):
             )
         cohort = join(sites, self)
         fit = CoxFit()
-        last = take_all(cohort, fit, self)
+        last = take_all(cohort, fit, self, cohort.columns)
         left_out = left_out_of(cohort.preparation, self.reference)
         model = made_cox(fit, self, sites=len(last.sites), left_out=left_out)
         sites.metrics |= {"sites": len(cohort.left), **model.statistics}
@@ -283,17 +283,3 @@ class Cox(CoxSettings, Method):
 
 LARGE_ERROR = 0.1
 """A larger error of the grouping, in standard errors, is warned of."""
-
-
-def take_all(cohort: Cohort, fit: SurvivalFit, settings: Any) -> SumResult:
-    """Ask for all sums that a conversation wants, and return the last one."""
-    last: SumResult | None = None
-    while (kind := fit.wanted(settings)) is not None:
-        question: Any = kind(last=last)  # type: ignore[call-arg]
-        last = cohort.sum_checked(question, length=fit.length(settings, cohort.columns))
-        try:
-            fit.take(kind, last, settings, cohort.columns, cohort.class_floors)
-        except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
-            raise InputError(f"no result follows from the sums of all rows: {error}") from error
-    assert last is not None
-    return last

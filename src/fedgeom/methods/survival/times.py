@@ -33,6 +33,7 @@ from fedgeom.federation.site import answers
 from fedgeom.federation.steps import StepFit
 from fedgeom.preparation import quantiles
 from fedgeom.preparation.quantiles import SortedColumns
+from fedgeom.protocols.cohort import Cohort
 from fedgeom.protocols.fixed_point import to_wide
 from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
 from fedgeom.protocols.site import Contribution, SecureMemory, SummingSite
@@ -483,3 +484,17 @@ class SurvivalSite(SummingSite[Any]):
         floors = self.joining.class_floors
         most = self.fit.most(rows.X.shape[1], floors)
         return self.contribute(ask, self.fit.grid.cells(rows, self.settings, most))
+
+
+def take_all(cohort: Cohort, fit: SurvivalFit, settings: Any, columns: int) -> SumResult:
+    """Ask for all sums that a conversation wants, and return the last one."""
+    last: SumResult | None = None
+    while (kind := fit.wanted(settings)) is not None:
+        question: Any = kind(last=last)  # type: ignore[call-arg]
+        last = cohort.sum_checked(question, length=fit.length(settings, columns))
+        try:
+            fit.take(kind, last, settings, columns, cohort.class_floors)
+        except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
+            raise InputError(f"no result follows from the sums of all rows: {error}") from error
+    assert last is not None
+    return last
