@@ -14,6 +14,7 @@ from fedgeom.cli.screen import MOST_LINES, Questions, complain, console, show_re
 from fedgeom.data.validation import Finding, Report, SiteSummary, fault
 from fedgeom.federation.coordinator import Event
 from fedgeom.federation.method import METHODS
+from fedgeom import Cox, KaplanMeier
 from fedgeom.methods.describe.method import Describe
 from fedgeom.methods.ridge.update import RidgeUpdate
 from fedgeom.report.table import Cell
@@ -22,7 +23,7 @@ from fedgeom.report.words import WORDS
 
 def asked_kinds():
     ours = [METHODS[name] for name in METHODS if METHODS[name].__module__.startswith("fedgeom.")]
-    ours += [Describe, RidgeUpdate]  # in no list of methods
+    ours += [Describe, RidgeUpdate, Cox, KaplanMeier]  # in no list of methods
     return {kind for method in ours for kind in method.site.understands()}
 
 
