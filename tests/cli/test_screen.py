@@ -10,11 +10,11 @@ from rich.markup import escape
 from rich.table import Table
 
 import fedgeom.methods  # noqa: F401  # registers ours
+from fedgeom import Cox, KaplanMeier
 from fedgeom.cli.screen import MOST_LINES, Questions, complain, console, show_report, tell
 from fedgeom.data.validation import Finding, Report, SiteSummary, fault
 from fedgeom.federation.coordinator import Event
 from fedgeom.federation.method import METHODS
-from fedgeom import Cox, KaplanMeier
 from fedgeom.methods.describe.method import Describe
 from fedgeom.methods.ridge.update import RidgeUpdate
 from fedgeom.report.table import Cell

@@ -352,7 +352,8 @@ OVER = (
     "ridge.patch-counts", "ridge.clusters", "ridge.cells", "prepare.cells", "prepare.floors", "prepare.bins",
     "prepare.ranks", "prepare.moments", "prepare.products", "prepare.directions", "prepare.class-bins",
     "prepare.summaries", "prepare.cell-sizes", "prepare.cell-sums", "regression.columns", "regression.scores",
-    "regression.squares", "regression.sites",
+    "regression.squares", "regression.sites", "survival.bins", "survival.cells", "survival.columns", "survival.curves",
+    "survival.curvature", "survival.risk-sets", "survival.strata",
 )  # fmt: skip
 """Questions that a site may refuse once the run has gone on."""
 
