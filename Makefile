@@ -25,7 +25,7 @@ test-all: test test-rest  ## everything: what make test runs, and what takes lon
 test-rest: export FEDGEOM_TESTS := full
 test-rest: $(VENV)/.all
 	$(BIN)/python -m pytest -n $(JOBS) -m "(full or deeper or hypothesis) and not deployment"
-	$(BIN)/python -m pytest tests/deploy -m "deployment and full"
+	$(BIN)/python -m pytest tests/deploy tests/engines/flower -m "deployment and full"
 
 lint: $(VENV)/.all
 	$(BIN)/ruff check .

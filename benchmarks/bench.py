@@ -11,12 +11,17 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.common import read
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parent / "docs" / "benchmarks.md"
@@ -156,6 +161,28 @@ def _engines(found: dict[str, Any]) -> Found:
         yield Figure(f"NATS, {sites} sites: s for each 60 MB of long answers", 60 / one["MB_s"], 1.0)
 
 
+FIRST = {
+    "tiny Ridge": 0.5,
+    "tiny FedAvg": 0.7,
+    "fedgeom methods moments": 0.4,
+    "fedgeom demo": 8.0,
+}
+"""CPU seconds that programs may take which one meets first."""
+
+
+def _first_use(found: dict[str, Any]) -> Found:
+    for name, goal in FIRST.items():
+        if name in found.get("programs", {}):
+            yield Figure(f"{name}, a whole process: CPU s", found["programs"][name], goal)
+    if "small" in found:
+        yield Figure("Moments, 4 sites: CPU ms", found["small"]["run, ms"], 15)
+        yield Figure("the same with holdout: CPU ms", found["small"]["with holdout, ms"], 40)
+    if "large" in found:
+        what = "9.2 million parameters, 5 sites, secure"
+        yield Figure(f"{what}: CPU ns a parameter, site and round", found["large"]["secure, ns"], 30)
+        yield Figure(f"{what} ÷ a plain loop", found["large"]["ratio"], 2)
+
+
 @dataclass(frozen=True)
 class Benchmark:
     """A script, how it is run quickly, and what its figures mean."""
@@ -183,6 +210,7 @@ BENCHMARKS = (
     Benchmark("ridge", _ridge, quick=False),
     Benchmark("topology", _topology, ("fedavg_secure_over_open",)),
     Benchmark("engines", _engines, quick=False),
+    Benchmark("first_use", _first_use, ("programs", "small", "large")),
 )
 
 
@@ -225,16 +253,43 @@ def summary() -> str:
     return table([figure for one in BENCHMARKS if (found := committed(one)) for figure in one.read(found)])
 
 
+def beside() -> str:
+    """Return the committed results of `peers.py` as a table, as it stands in docs/benchmarks.md."""
+    rows = [
+        "| job | with | lines written | CPU s | peak MB | accuracy | ours ÷ it |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for job, found in read("peers").items():
+        for name, one in found.items():
+            if "skipped" in one:
+                rows.append(f"| {job} | {name} | {one['lines']} | not measured: {one['skipped']} | | | |")
+                continue
+            figures = (
+                f"{one['cpu_s']:.1f} | {one['peak_MB']:,.0f} | {one['accuracy']:.3f} | {one['ours_over_it']:.2f}"
+            )
+            rows.append(f"| {job} | {name} | {one['lines']} | {figures} |")
+    return "\n".join(rows)
+
+
+def filled(page: str) -> str:
+    """Return the page with both tables from the committed results."""
+    for name, body in (("beside", beside()), ("summary", summary())):
+        page = re.sub(
+            rf"(<!-- {name}: begin -->\n).*?(\n<!-- {name}: end -->)",
+            lambda found, body=body: f"{found[1]}{body}{found[2]}",
+            page,
+            flags=re.DOTALL,
+        )
+    return page
+
+
 def main() -> None:
     """Run, print, and with --results write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--results", action="store_true")
     options = parser.parse_args()
     if options.results:
-        text = PAGE.read_text(encoding="utf-8")
-        head = text.split(BEGIN)[0]
-        tail = text.split(END)[1]
-        PAGE.write_text(f"{head}{BEGIN}\n{summary()}\n{END}{tail}", encoding="utf-8")
+        PAGE.write_text(filled(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
         print(summary())
         return
     figures = []

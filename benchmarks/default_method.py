@@ -76,9 +76,9 @@ def scored(load: Callable[[], Rows], seeds: tuple[int, ...], *, chosen_on: bool)
     }  # fmt: skip
     methods = {
         "moments": fedgeom.Moments(space="euclidean", holdout=SHARE),
-        "ridge": fedgeom.Ridge(holdout=SHARE),
+        "ridge": fedgeom.Ridge(features="linear", holdout=SHARE),
         "fourier": fedgeom.Ridge(features="fourier", holdout=SHARE),
-        "balanced ridge": fedgeom.Ridge(balanced=True, holdout=SHARE),
+        "balanced ridge": fedgeom.Ridge(features="linear", balanced=True, holdout=SHARE),
         "balanced both": fedgeom.Ridge(
             features=["linear", "fourier"], rule="discriminant", balanced=True, alpha="folds", holdout=SHARE
         ),

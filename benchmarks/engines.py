@@ -316,7 +316,11 @@ def page(results: dict[str, Any]) -> str:
         )
     missing = [str(n) for n in (2, 10, 100) if str(n) not in results.get("nats", {})]
     if missing:
-        lines += ["", f"**Not measured yet: {', '.join(missing)} sites.**"]
+        memory = int(missing[-1]) * SITE_MEGABYTES / 1000
+        lines += [
+            "",
+            f"**Not measured: {', '.join(missing)} sites.** {missing[-1]} need {memory:.0f} GB of memory.",
+        ]
     lines += ["", "| sites | MB an answer | seconds | MB a second | goal | server's memory, MB | slowdown |"]
     lines += ["|---|---|---|---|---|---|---|"]
     for row in by_sites(results, "nats_long"):

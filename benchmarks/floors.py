@@ -58,7 +58,7 @@ def measured(load: Callable[[], Rows], seeds: tuple[int, ...]) -> dict[str, Any]
     found: dict[str, Any] = {"rows": int(kept.sum()), "columns": X.shape[1], "sites": len(sites)}
     methods = {
         "moments": fedgeom.Moments(space="euclidean", holdout=SHARE),
-        "ridge": fedgeom.Ridge(holdout=SHARE),
+        "ridge": fedgeom.Ridge(features="linear", holdout=SHARE),
         "balanced both": fedgeom.Ridge(
             features=["linear", "fourier"], rule="discriminant", balanced=True, alpha="folds", holdout=SHARE
         ),

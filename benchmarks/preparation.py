@@ -80,7 +80,7 @@ def dealt(X: Any, **options: Any) -> list[fedgeom.SiteData]:
 
 def prepare_securely(steps: tuple[Step, ...], sites: list[fedgeom.SiteData]) -> None:
     """Hold a run as far as the prepared rows, and have every site prepare its own."""
-    method = fedgeom.Ridge(prepare=steps)
+    method = fedgeom.Ridge(features="linear", prepare=steps)
     engine = EmbeddedEngine(method, sites)
     run = bytes(32)
     join(Coordinator(engine, run=run, method=method.name, roster=engine.roster), method)

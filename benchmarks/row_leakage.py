@@ -17,9 +17,11 @@ a row whether it is among those drawn. Three figures:
 - row: how often the attacker finds the row when it is shown that and 99 fresh ones.
 
 "gaussian" is what `Ellipses` shows of a class: covariances from 2 rows for each column on, below that variances only;
-"unguarded" is the covariance always. "moments" are those of five hospitals' rows together, as many of each. "landmark"
-is what `PoincareMap` shows of a cell of so many rows of all sites together: their mean; "landmark-20d" is that of CD4 T
-cells of Kang's donors in 20 principal components.
+"unguarded" is the covariance always. "moments" are those of five hospitals' rows together, as many of each; of these
+`Ridge` shows a class's mean ("ridge"), preparation means and variances of columns ("scaled"), and `XCLP` through
+anchors the directions of clusters, each of groups of ten rows of three hospitals ("anchors", from 50 rows on).
+"landmark" is what `PoincareMap` shows of a cell of so many rows of all sites together: their mean; "landmark-20d" is
+that of CD4 T cells of Kang's donors in 20 principal components.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ from typing import Any
 import numpy as np
 
 import fedgeom
+from fedgeom.federation.policy import StrictPolicy
 from fedgeom.geometry.hyperbolic.grid import PolarGrid
 from fedgeom.geometry.hyperbolic.poincare import exp0
 from fedgeom.methods.ellipses.core import EllipseLayout, read_sum, write_classes
@@ -47,7 +50,11 @@ from papers.maps.sets import prepared
 RESULTS = Path(__file__).parent / "results" / "row_leakage.json"
 SIZES = (2, 5, 10, 20, 50, 100, 500)
 NEAR, OTHERS, KNOWN = 0.05, 99, 2000
-WAYS = ("gaussian", "unguarded", "gaussian-2d", "hull", "moments", "landmark", "landmark-20d")
+TOGETHER = ("moments", "ridge", "scaled", "anchors")
+WAYS = ("gaussian", "unguarded", "gaussian-2d", "hull", *TOGETHER, "landmark", "landmark-20d")
+HOSPITALS = 5
+FOR_ANCHORS = 50
+"""Rows of a hospital; of fewer, no cluster has ten rows of three hospitals."""
 
 
 def standard(rows: Floats, known: Floats) -> Floats:
@@ -117,10 +124,28 @@ def play(way: str, size: int, rng: np.random.Generator) -> tuple[float, float, f
         return figures(-gaps, corners, inside, size)
     if way.startswith("landmark"):
         return figures(asked @ inside.mean(axis=0), inside.mean(axis=0)[None], inside, size)
-    shown = rows[: 5 * size] if way == "moments" else inside
-    mean, covariance = gaussian(shown, 0.0 if way in ("unguarded", "moments") else 2.0)
+    shown = rows[: HOSPITALS * size] if way in TOGETHER else inside
+    if way == "anchors":
+        centres = anchors(shown)
+        gaps = np.linalg.norm(asked[:, None] - centres[None], axis=2).min(axis=1)
+        return figures(-gaps, centres, inside, size)
+    mean, covariance = gaussian(shown, 0.0 if way in ("unguarded", *TOGETHER) else 2.0)
+    if way == "ridge":
+        covariance = np.eye(len(mean))
+    elif way == "scaled":
+        covariance = np.diag(np.diag(covariance))
     like, guesses = of_moments(mean, covariance, asked)
     return figures(like, guesses, inside, size)
+
+
+def anchors(rows: Floats) -> Floats:
+    """Return the anchors that strict sites find, as long as a row usually is: they are directions."""
+    sites = [
+        fedgeom.SiteData(f"hospital {at}", rows[at::HOSPITALS], np.arange(len(rows[at::HOSPITALS])) % 2)
+        for at in range(HOSPITALS)
+    ]
+    found = fedgeom.run(fedgeom.XCLP(graph="anchors"), sites, policy=StrictPolicy())
+    return np.asarray(found.model.anchors * np.sqrt(rows.shape[1]))
 
 
 def _directions(points: Floats) -> Floats:
@@ -131,6 +156,8 @@ def measure(way: str, *, quick: bool) -> dict[str, Any]:
     """Return the figures of a way by class size, means over draws."""
     found = {}
     for size in SIZES:
+        if way == "anchors" and size < FOR_ANCHORS:
+            continue
         draws = [play(way, size, np.random.default_rng([size, at])) for at in range(4 if quick else 60)]
         member, read, row = np.mean(draws, axis=0).round(3).tolist()
         found[str(size)] = {"member": member, "read": read, "row": row}

@@ -27,7 +27,7 @@ HULLS = {"n_classes": 5, "capacity": 64, "radius": 0.95}
 METHODS: dict[str, tuple[Any, dict[str, Any]]] = {
     "Moments, 50 columns": (fedgeom.Moments(), SHAPE),
     'Moments, `rule="centroid"`': (fedgeom.Moments(rule="centroid"), SHAPE),
-    "Ridge, 50 linear features": (fedgeom.Ridge(), SHAPE),
+    "Ridge, 50 linear features": (fedgeom.Ridge(features="linear"), SHAPE),
     "Hulls, own names, 64 corners a site": (fedgeom.Hulls(**HULLS), SHAPE | {"columns": 2}),
     "Hulls, shared names": (
         fedgeom.Hulls(names="shared", capacity=64, radius=0.95),
@@ -93,7 +93,7 @@ def measured() -> str:
         ]
         runs = {
             "Moments": fedgeom.Moments(space="euclidean"),
-            "Ridge": fedgeom.Ridge(),
+            "Ridge": fedgeom.Ridge(features="linear"),
             "Hulls": fedgeom.Hulls(embedding="discriminant", n_classes=3),
             "FedAvg, 10 rounds": fedgeom.FedAvg(n_rounds=10),
         }

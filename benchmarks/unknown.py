@@ -83,7 +83,7 @@ def main() -> None:
 
     methods = {
         "Moments": fedgeom.Moments(space="euclidean"),
-        "Ridge": fedgeom.Ridge(),
+        "Ridge": fedgeom.Ridge(features="linear"),
         "Hulls": fedgeom.Hulls(embedding="discriminant"),
         "FedAvg": fedgeom.FedAvg(n_rounds=10),
         "Ditto": fedgeom.Ditto(n_rounds=10),

@@ -125,7 +125,7 @@ DRAWN: dict[str, Callable[[], Any]] = {
     "hulls": lambda: rows_of(fedgeom.Hulls(embedding="discriminant"), example_sites()),
     "ellipses": lambda: rows_of(fedgeom.Ellipses(), example_sites()),
     "moments": lambda: rows_of(fedgeom.Moments(space="euclidean"), example_sites()),
-    "ridge": lambda: rows_of(fedgeom.Ridge(), example_sites()),
+    "ridge": lambda: rows_of(fedgeom.Ridge(features="linear"), example_sites()),
     "shrunk": lambda: rows_of(fedgeom.Shrunk(), example_sites()),
     "training": lambda: rows_of(fedgeom.FedAvg(n_rounds=5), example_sites()),
     "xclp": lambda: rows_of(fedgeom.XCLP(), example_sites(unlabelled=True)),
@@ -136,6 +136,8 @@ DRAWN: dict[str, Callable[[], Any]] = {
     "ptopofl": lambda: rows_of(fedgeom.PTopoFL(n_rounds=5), example_sites()),
     "hyperfed": lambda: rows_of(fedgeom.HyperFed(n_rounds=5), example_sites()),
     "maps": lambda: rows_of(fedgeom.PoincareMap(n_landmarks=16), example_sites()),
+    "describe": lambda: rows_of(fedgeom.Describe(), example_sites()),
+    "statistics": lambda: rows_of(fedgeom.Regression(), example_sites()),
 }
 """By page, the run whose conversation is drawn there."""
 

@@ -42,6 +42,7 @@ TALL, TALLEST, REDUCE, GAP = 1100, 1500, 2, 12
 COLUMNS = 3
 """A report is shown from top to bottom in so many columns."""
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+COMMAND = (sys.executable, "-c", "from fedgeom.cli import app; app()")
 RUN = b"\x5e" * 32
 CLASSES = ("well", "sick")
 STUDY = """\
@@ -194,7 +195,7 @@ def make_federation(root: Path) -> tuple[Path, Path]:
 @contextlib.contextmanager
 def studio(folder: Path) -> Iterator[str]:
     """Run a studio, and give its address."""
-    words = [sys.executable, "-c", "from fedgeom.cli import app; app()", "studio", str(folder), "--no-browser"]
+    words = [*COMMAND, "studio", str(folder), "--no-browser"]
     quiet = {**os.environ, "PYTHONUNBUFFERED": "1", "HOME": str(folder.parent)}  # so that it is shown from there
     process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=quiet)
     assert process.stdout is not None
@@ -234,11 +235,16 @@ def main(root: Path, only: list[str]) -> None:
             for at in range(160)
         ]
         (work / "files" / "patients.csv").write_text("\n".join(map(",".join, table)) + "\n", encoding="utf-8")
-        (work / "studies" / "patients.toml").write_text(STUDY, encoding="utf-8")
+        study = work / "studies" / "patients.toml"
+        study.write_text(STUDY, encoding="utf-8")
+        described = work / "runs" / "patients-described-1"
+        if not described.is_dir():
+            subprocess.run([*COMMAND, "describe", str(study), "--into", str(described)], check=True)
         with studio(work) as at:
             pages = {
                 "start": "", "table": "files?file=patients.csv", "study": "studies/patients", "runs": "runs",
                 "run": "runs/fedavg", "compare": "compare?run=hulls&run=moments&run=ridge", "wrong": "runs/nowhere",
+                "description": f"runs/{described.name}/report", "predict": "predict?run=hulls",
             }  # fmt: skip
             for name, path in pages.items():
                 save(chromium, f"studio-{name}", at + path)

@@ -1,4 +1,4 @@
-"""FedExP, an algorithm of one's own: FedAvg with longer steps where sites disagree (Jhunjhunwala et al. 2023)."""
+"""An algorithm of one's own: FedExP as one writes it, longer steps where sites disagree (Jhunjhunwala et al. 2023)."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -9,7 +9,7 @@ from fedgeom.extend import Algorithm, Tree
 
 @dataclass(frozen=True, kw_only=True)
 class FedExP(Algorithm):
-    name: ClassVar[str] = "fedexp"
+    name: ClassVar[str] = "own-fedexp"
     sends: ClassVar[tuple[str, ...]] = ("model", "square")
     sends_changes: ClassVar[bool] = True
 

@@ -1,4 +1,4 @@
-"""FedSAM, a torch step of one's own: sites look for flat minima (Qu et al. 2022; Foret et al. 2021)."""
+"""A torch step of one's own: FedSAM as one writes it, sites look for flat minima (Qu et al. 2022)."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -11,7 +11,7 @@ from fedgeom.extend import Algorithm
 
 @dataclass(frozen=True, kw_only=True)
 class FedSAM(Algorithm):
-    name: ClassVar[str] = "fedsam"
+    name: ClassVar[str] = "own-fedsam"
     rho: float = 0.05
 
     def local_step(self, model, batch, state):
@@ -31,4 +31,4 @@ if __name__ == "__main__":
     digits = fedgeom.load_set("digits", n_sites=4)
     method = FedSAM(network="mlp", n_rounds=5, epochs=2, optimizer="adam", learning_rate=0.005)
     run = fedgeom.run(method, digits.train, seed=0, holdout=0.25)
-    print(f"fedsam: {run.evaluation['own'].accuracy}")
+    print(f"{method.name}: {run.evaluation['own'].accuracy}")

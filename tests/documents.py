@@ -138,7 +138,10 @@ def statistics() -> dict[str, Any]:
         ["age", "bmi", "arm", "dead", "hospital"]
     ]
     trial = fedgeom.SiteData.from_frame(numbers, outcome="dead", by="hospital")
-    return {"frame": frame, "trial": trial}
+    patients = numbers[["age", "arm"]].assign(
+        days=np.ceil(rng.exponential(200, count)), died=dead * 1, centre=frame["hospital"]
+    )
+    return {"frame": frame, "trial": trial, "patients": patients}
 
 
 def semi() -> dict[str, Any]:

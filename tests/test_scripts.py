@@ -79,6 +79,8 @@ def test_the_summary_of_benchmarks_is_that_of_the_committed_results():
     page = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
     shown = page.split(bench["BEGIN"])[1].split(bench["END"])[0].strip()
     assert shown == bench["summary"]().strip()
+    assert page == bench["filled"](page)  # also the table of what others take
+    assert bench["beside"]() in page
     assert "**no**" in bench["table"]([bench["Figure"]("a ratio above its goal", 1.21, 1.2)])
     assert "| yes |" in bench["table"]([bench["Figure"]("a ratio at its goal", 1.2, 1.2)])
 

@@ -191,4 +191,4 @@ def test_the_history_of_a_run_is_what_the_record_has_and_what_left(sites, tmp_pa
     drawn = figure.axes[0].lines[0].get_ydata()
     assert list(drawn) == [line["joint_accuracy"] for line in lines]
     with pytest.raises(InputError, match="give the algorithm validation_fraction"):
-        fedgeom.run(fedgeom.Ridge(), sites, seed=0).plot()
+        fedgeom.run(fedgeom.Ridge(features="linear"), sites, seed=0).plot()

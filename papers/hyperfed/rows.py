@@ -7,6 +7,7 @@ from typing import Any
 
 import fedgeom
 from fedgeom.methods.iterative import MLP, Algorithm, Contrastive, FineTuned, LeNet, Network
+from papers.hyperfed.split import SITES
 
 Options = dict[str, Any]
 EMBEDDING, STEPS, BATCH, EPOCHS = 20, 5, 128, 5
@@ -38,6 +39,12 @@ def pfedme(**options: Any) -> Algorithm:
     """Return pFedMe with the paper's λ = 1, k = 5, β = 1, and about as many steps as the others take in a round."""
     own: Options = {"lam": 1.0, "inner_steps": 5, "beta": 1.0, "local_rounds": 2, "outer_learning_rate": 1.0}
     return fedgeom.PFedMe(inner_learning_rate=options["learning_rate"], **(own | options))
+
+
+def apple(**options: Any) -> Algorithm:
+    """Return APPLE with the paper's μ and L; a core model's step counts K times: at p = 1/K it is a plain one."""
+    own: Options = {"mu": 0.001, "settling": 0.2, "learning_rate": SITES * options["learning_rate"]}
+    return fedgeom.Apple(**(options | own))
 
 
 def hyperfed(paper: bool = False, **options: Any) -> Algorithm:
@@ -76,6 +83,8 @@ MAKERS: dict[str, Callable[..., Algorithm]] = {
     "FedPer": network("FedPer"),
     "pFedMe": pfedme,
     "Ditto": with_(network("Ditto"), lam=1.0),
+    "FedMTL": network("FedMTL"),
+    "APPLE": apple,
     "FedAvgM": momentum(),
     SPHERE: momentum("orthonormal", "squared"),
     "FedNova": network("FedNova"),
@@ -88,14 +97,16 @@ MAKERS: dict[str, Callable[..., Algorithm]] = {
 """Rivals have the settings of the paper's Appendix B."""
 CORE = ("FedAvg", "FedProx", "SCAFFOLD", "SphereFed", "HyperFed", CHANGED, MOMENTUM, "FedAvgM")
 TABLE_1 = ("FedDyn", "MOON", "FedRoD", "FedBABU", "HyperFed-Averaged", "HyperFed-Geodesic", "HyperFed-Shared")
-TABLE_2 = ("HyperFed-Fixed", "FedPer", "Ditto", "pFedMe")
+PERSONAL = ("FedMTL", "APPLE")
+"""Rows whose joint model is the mean of what sites made for themselves: nobody predicts by it."""
+TABLE_2 = ("HyperFed-Fixed", "FedPer", "Ditto", "pFedMe", *PERSONAL)
 FAIR = (SPHERE, LOCAL, CALIBRATED)
 OTHERS = (POOLED, "FedNova", "FedLC", "FedRep", "FedProto")
 NINE = ("FedAvg", "FedProx", "SCAFFOLD", "SphereFed", "HyperFed", CHANGED, "FedDyn", "FedRoD", "FedBABU", "MOON")
 """Rows by how much depends on them; the last are those of Table 1 without ablations."""
 
 
-OWN_WAY = ("FedRoD", "FedPer", "FedRep", "FedProto", "pFedMe", "Ditto", LOCAL)
+OWN_WAY = ("FedRoD", "FedPer", "FedRep", "FedProto", "pFedMe", "Ditto", *PERSONAL, LOCAL)
 """Rows with a way of their own to personal models; all others take five more steps at the site."""
 
 

@@ -108,7 +108,7 @@ def compute(cell: Cell, rate: float, rounds: int | None = None, images: int = IM
 
     def keep(name: str, file: bytes) -> None:
         model: Any = read_model(file)
-        if model.joint and not tuning:
+        if model.joint and not tuning and cell.row not in rows.PERSONAL:
             curve.append(round(percent(model.predict(data.X[:WATCHED]), data.y[:WATCHED]), 2))
 
     if cell.row == rows.POOLED:
@@ -116,7 +116,7 @@ def compute(cell: Cell, rate: float, rounds: int | None = None, images: int = IM
     else:
         plain = rule.plain(data.sites, cell.seed, keep=keep)
         model, local = plain.model, plain.local
-    found = figures(model, local, data, test=not tuning)
+    found = figures(model, local, data, test=not tuning, joint=cell.row not in rows.PERSONAL)
     facts = {"rate": rate, "rounds": effort["n_rounds"], "images": images}
     return found | facts | {"curve": curve, "seconds": round(time.process_time() - began, 1)}
 
@@ -138,22 +138,22 @@ def ridge(cell: Cell) -> dict[str, Any]:
     return found | {"rate": None, "rounds": 0, "curve": [], "seconds": round(time.process_time() - began, 1)}
 
 
-def figures(model: Any, local: Any, data: Split, *, test: bool) -> dict[str, Any]:
+def figures(model: Any, local: Any, data: Split, *, test: bool, joint: bool = True) -> dict[str, Any]:
     """Return accuracies in percent: on the test images only where asked for, on held-out ones always."""
-    shared = getattr(model, "joint", True)  # whether it predicts without a site's own part
-    right, joint, count, each = 0, 0, 0, []
+    shared = joint and getattr(model, "joint", True)  # whether it predicts without a site's own part
+    right, together, count, each = 0, 0, 0, []
     for name, (X, y) in data.held.items():
         wanted = y.astype(str)
         own = model if local is None else model.for_site(local[name])
         said = own.predict(X).astype(str) == wanted
         right, count = right + int(said.sum()), count + len(y)
         each.append(float(said.mean()))
-        joint += int(np.sum(model.predict(X).astype(str) == wanted)) if shared else 0
+        together += int(np.sum(model.predict(X).astype(str) == wanted)) if shared else 0
     found: dict[str, Any] = {
         "personal": round(100 * right / count, 3),
         "by site": round(100 * float(np.mean(each)), 3),
     }
-    found["joint held"] = round(100 * joint / count, 3) if shared else None
+    found["joint held"] = round(100 * together / count, 3) if shared else None
     found["validation"] = found["personal"] if found["joint held"] is None else found["joint held"]
     if test:
         found["global"] = round(percent(model.predict(data.X), data.y), 3) if shared else None

@@ -177,7 +177,12 @@ def left_out(name: str, cells: Cells, seed: int) -> dict[str, float]:
             continue
         one, steps = replace(cells, train=others, test=[rows]), STEPS[tables.SETS[name].kind]
         if steps:
-            one = _by(prepared_method(fedgeom.Pipeline(*steps, fedgeom.Ridge()), others, seed).preparation, one)
+            one = _by(
+                prepared_method(
+                    fedgeom.Pipeline(*steps, fedgeom.Ridge(features="linear")), others, seed
+                ).preparation,
+                one,
+            )
         for way, score in AWAY.items():
             found[way].append(score(one.train, one.test, seed))
     return {way: float(np.mean(values)) for way, values in found.items()}
@@ -188,7 +193,7 @@ MOMENTS = shared(fedgeom.Moments(space="euclidean"))
 WAYS: dict[str, Callable[[Sites, Sites, int], float]] = {
     "pooled logistic regression": pooled,
     "Ridge: Fourier features, discriminants": RIDGE,
-    "Ridge: components": shared(fedgeom.Ridge()),
+    "Ridge: components": shared(fedgeom.Ridge(features="linear")),
     "Ellipses, own words": matched(lambda number: fedgeom.Ellipses(n_classes=number, min_rows=2)),
     "Ellipses, own words, linear": matched(
         lambda number: fedgeom.Ellipses(n_classes=number, min_rows=2, rule="linear")

@@ -8,10 +8,10 @@
 Running          check, run, compare, sweep, Run, Ledger, Policy, DP, SimulatedNetwork, load_model
 Data             SiteData, split, partition, holdout, Holdout, read_site, shared_columns, load_set
 Methods          Hulls, Moments, XCLP, XCLPTraining, Shrunk, PTopoFL, HyperFed, Ridge, Ellipses, PoincareMap, Pipeline
-Statistics       describe, Describe, Regression
-Algorithms       FedAvg, FedAvgM, FedProx, Scaffold, FedDyn, FedNova, FedAdam, FedYogi, Interpolated, LocalOnly
-Personal ones    Ditto, PFedMe, FedPer, FedRep, FedBABU
-For networks     Moon, FedRoD, FedLC, SphereFed, FedProto
+Statistics       describe, Describe, Regression, Cox, KaplanMeier
+Algorithms       FedAvg, FedAvgM, FedExP, FedAdam, FedYogi, FedNova, FedProx, Scaffold, FedDyn, FedDC, LocalOnly
+Personal ones    Ditto, FedMTL, PFedMe, FedALA, FedPer, FedRep, FedBABU, Interpolated, Apple
+For networks     Moon, FedNTD, FedSAM, FedRoD, FedLC, SphereFed, FedProto
 Classifiers      FederatedClassifier, PoincareSVC, EuclideanSVC
 Errors           FedgeomError, InputError, TooFewSitesError
 To extend it     Method, Algorithm, Site, Model; fedgeom.testing.check_method
@@ -29,6 +29,7 @@ from fedgeom.version import __version__ as __version__
 
 _HOMES = {
     "Algorithm": "fedgeom.methods.iterative.algorithm",
+    "Cox": "fedgeom.methods.survival.cox",
     "DP": "fedgeom.federation.privacy",
     "Describe": "fedgeom.methods.describe.method",
     "EuclideanSVC": "fedgeom.geometry.hyperbolic.svm",
@@ -37,6 +38,7 @@ _HOMES = {
     "Holdout": "fedgeom.federation.holdout",
     "InputError": "fedgeom.errors",
     "Ledger": "fedgeom.federation.ledger",
+    "KaplanMeier": "fedgeom.methods.survival.kaplan_meier",
     "Method": "fedgeom.federation.method",
     "Model": "fedgeom.federation.model",
     "Pipeline": "fedgeom.preparation",
@@ -91,6 +93,8 @@ if TYPE_CHECKING:
     from fedgeom.methods.catalogue import load_model as load_model
     from fedgeom.methods.describe.method import Describe as Describe
     from fedgeom.methods.iterative.algorithm import Algorithm as Algorithm
+    from fedgeom.methods.survival.cox import Cox as Cox
+    from fedgeom.methods.survival.kaplan_meier import KaplanMeier as KaplanMeier
     from fedgeom.preparation import Pipeline as Pipeline
     from fedgeom.protocols.site import SummingSite as Site  # noqa: F401
     from fedgeom.study import compare as compare

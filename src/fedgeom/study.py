@@ -316,15 +316,21 @@ def _code(value: Any) -> str:
     """
     if not dataclasses.is_dataclass(value) or isinstance(value, type | msgspec.Struct):
         return repr(value)
-    usual = type(value)() if all(_has_default(one) for one in dataclasses.fields(value)) else None
-    own = [
-        f"{one.name}={_code(getattr(value, one.name))}"
-        for one in dataclasses.fields(value)
-        if one.init and (usual is None or getattr(usual, one.name) != getattr(value, one.name))
-    ]
+    settings = {one.name: getattr(value, one.name) for one in dataclasses.fields(value) if one.init}
+    own: dict[str, Any] = {}
+    if all(_has_default(one) for one in dataclasses.fields(value)):
+        for _ in range(2):  # what is given may settle what else is taken
+            usual = type(value)(**own)
+            own = {
+                name: own.get(name, one)
+                for name, one in settings.items()
+                if name in own or getattr(usual, name) != one
+            }
+    else:
+        own = settings
     if getattr(value, "network", None) is not None:  # which implies the learner
-        own = [one for one in own if not one.startswith("learner=")]
-    return f"{type(value).__name__}({', '.join(own)})"
+        own.pop("learner", None)
+    return f"{type(value).__name__}({', '.join(f'{name}={_code(one)}' for name, one in own.items())})"
 
 
 def _has_default(one: dataclasses.Field[Any]) -> bool:

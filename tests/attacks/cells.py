@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import fields, replace
+from itertools import pairwise
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
@@ -14,10 +16,12 @@ from fedgeom import SiteData
 from fedgeom.errors import FedgeomError
 from fedgeom.federation.method import METHODS
 from fedgeom.federation.policy import Policy, StrictPolicy
+from fedgeom.geometry.graphs.anchors import unit_rows
 from fedgeom.methods.ridge.features import Binned
+from fedgeom.methods.xclp.anchors import AnchorFit, AnchorPlan
 from fedgeom.preparation import PCA, OneHot, Scale
 from fedgeom.testing.span import row_terms, small_groups
-from tests.attacks.playing import Attack, Learnt, refused
+from tests.attacks.playing import Attack, Floats, Learnt, refused
 
 FLOORS = StrictPolicy()
 PLANTED = 7
@@ -127,6 +131,33 @@ def read_from(sites: Callable[[], list[SiteData]], ways: dict[str, Any]) -> Call
     return play
 
 
+def steps_towards_anchors(method: str, policy: Policy, quick: bool) -> Learnt:
+    """Take the sums over clusters of two steps from each other: where one row changed clusters, that is the row."""
+    way = fedgeom.XCLP(graph="anchors", n_anchors=12, n_rounds=8)
+    sites = tables(80 if quick else 200)
+    steps: list[tuple[Floats, Floats]] = []
+    take = AnchorFit.take
+
+    def noted(fit: AnchorFit, values: Floats, plan: AnchorPlan) -> None:
+        if fit.taken and fit.taken % 2 == 0:
+            counts, sums = np.split(values, [fit.sums()])
+            steps.append((np.rint(counts), sums.reshape(len(counts), -1)))
+        take(fit, values, plan)
+
+    with mock.patch.object(AnchorFit, "take", noted):
+        try:
+            fedgeom.run(way, sites, policy=policy)
+        except FedgeomError as error:
+            return refused(error)
+    rows = unit_rows(np.concatenate([site.X for site in sites]))
+    read = np.zeros(len(rows), bool)
+    for (counts, sums), (later, others) in pairwise(steps):
+        for at, to in np.argwhere(np.abs(counts[:, None] - later) == 1).tolist():
+            apart = (sums[at] - others[to]) * (counts[at] - later[to])
+            read |= np.linalg.norm(rows - apart, axis=1) < 1e-3
+    return Learnt(f"the directions of {int(read.sum())} of {len(rows)} rows", bool(read.any()))
+
+
 def infinite_terms(method: str, policy: Policy, quick: bool) -> Learnt:
     """Settings that are infinite or no number: a steward's page would show other terms than are hashed."""
     taken = []
@@ -147,7 +178,10 @@ def infinite_terms(method: str, policy: Policy, quick: bool) -> Learnt:
 
 
 def _both(**settings: Any) -> dict[str, Any]:
-    return {"ridge": fedgeom.Ridge(**settings), "moments": fedgeom.Moments(**EUCLIDEAN, **settings)}
+    return {
+        "ridge": fedgeom.Ridge(**{"features": "linear"} | settings),
+        "moments": fedgeom.Moments(**EUCLIDEAN, **settings),
+    }
 
 
 BINNED = {"ridge, binned": fedgeom.Ridge(features=Binned(n_bins=16, group_size=1))}
@@ -179,5 +213,11 @@ READ: dict[str, tuple[Callable[[], list[SiteData]], dict[str, Any], str]] = {
 }
 ATTACKS = (
     *(Attack(name, tuple(ways), before, read_from(sites, ways)) for name, (sites, ways, before) in READ.items()),
+    Attack(
+        "two steps towards anchors",
+        ("xclp through anchors",),
+        "the directions of 146 of 10,052 cells (hipc, 300 anchors)",
+        steps_towards_anchors,
+    ),
     Attack("terms that are no numbers", ("all",), "12 settings were taken, and shown as null", infinite_terms),
 )

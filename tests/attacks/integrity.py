@@ -124,7 +124,7 @@ def zeros_behind(method: str, policy: Policy, quick: bool) -> Learnt:
             codes[:40] = 20 if number == 0 else codes[:40]
             kinds = dict.fromkeys(columns, words)
             sites.append(SiteData(site.name, codes, site.y, columns=columns, categories=kinds))
-        liar = Liar(fedgeom.Ridge(prepare="table"), sites, policy)
+        liar = Liar(fedgeom.Ridge(features="linear", prepare="table"), sites, policy)
 
         def change(name: str, question: Any) -> Any:
             if not isinstance(question, KeepColumns) or question.result is None:
@@ -233,8 +233,8 @@ def lying_in_sums(method: str, policy: Policy, quick: bool) -> Learnt:
     ways: dict[str, Any] = {
         "moments": fedgeom.Moments(space="euclidean", **groups),
         "centroids": fedgeom.Moments(space="euclidean", rule="centroid", **groups),
-        "ridge": fedgeom.Ridge(**groups),
-        "ridge, prepared": fedgeom.Ridge(prepare="table", **groups),
+        "ridge": fedgeom.Ridge(features="linear", **groups),
+        "ridge, prepared": fedgeom.Ridge(features="linear", prepare="table", **groups),
         "ellipses": fedgeom.Ellipses(names="shared", **groups),
         "shrunk": fedgeom.Shrunk(n_rounds=3, **groups),
     }

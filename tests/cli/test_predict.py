@@ -501,7 +501,8 @@ def test_new_rows_are_read_as_the_study_said(tmp_path):
         own = "" if at else "rename = { Groesse = 'height' }\nunits = { height = 100 }\n"
         blocks += f'[[sites]]\nfile = "s{at}.csv"\n{own}'
     study = tmp_path / "study.toml"
-    study.write_text(f'label = "y"\nprepare = "table"\nmethod = "ridge"\nmissing = [-9]\n{blocks}')
+    plain = 'method = "ridge"\nparameters = { features = "linear" }\n'
+    study.write_text(f'label = "y"\nprepare = "table"\nmissing = [-9]\n{plain}{blocks}')
     call("run", study, "--policy", "relaxed", "--out", tmp_path / "run")
     (tmp_path / "metres.csv").write_text("Groesse,x\n1.72,-9\n1.8,3\n")
     (tmp_path / "cm.csv").write_text("height,x\n172,-9\n180,3\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import signal
 
@@ -14,7 +15,7 @@ from fedgeom.evaluation.evaluation import read_evaluation
 from fedgeom.federation.holdout import Holdout
 from fedgeom.federation.policy import StrictPolicy
 from fedgeom.federation.record import read_folder
-from tests.cli.calling import call, write_csv
+from tests.cli.calling import call, write_csv, write_raw
 
 
 def test_run(finished):
@@ -242,3 +243,15 @@ def test_no_patient_is_learnt_from_and_tested_on(tmp_path):
         assert not set(train.groups.tolist()) & set(aside.groups.tolist())
     assert read_evaluation(tmp_path / "w-1")["own"] == same.evaluation["own"]
     assert same.evaluation.groups == sum(len(np.unique(aside.groups)) for aside in same.test)
+
+
+@pytest.mark.parametrize("wrong", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_is_one_sentence(tmp_path, monkeypatch, wrong):
+    def full(path, content, **_):
+        raise OSError(wrong, "no room")
+
+    file = write_raw(tmp_path, 'method = "ridge"\nparameters = { features = "linear" }\n')
+    monkeypatch.setattr("fedgeom.federation.record.write_json", full)
+    text = " ".join(call("run", file, "--out", tmp_path / "r", code=2).split())
+    assert "the disk is full, or your quota is. Files are whole or as they were; make room" in text
+    assert "Traceback" not in text

@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 import fedgeom.methods  # noqa: F401  # registers ours
+from fedgeom import Cox, KaplanMeier
 from fedgeom.cli.screen import MOST_LINES, Questions, complain, console, show_report, tell
 from fedgeom.data.validation import Finding, Report, SiteSummary, fault
 from fedgeom.federation.coordinator import Event
@@ -22,7 +23,7 @@ from fedgeom.report.words import WORDS
 
 def asked_kinds():
     ours = [METHODS[name] for name in METHODS if METHODS[name].__module__.startswith("fedgeom.")]
-    ours += [Describe, RidgeUpdate]  # in no list of methods
+    ours += [Describe, RidgeUpdate, Cox, KaplanMeier]  # in no list of methods
     return {kind for method in ours for kind in method.site.understands()}
 
 

@@ -264,7 +264,7 @@ def test_a_roster_survives_its_file(tmp_path: Path) -> None:
     assert shown in text
     assert "Ed25519 alone" in describe_identity(keys["b"][:32])
     (tmp_path / "roster.json").write_text(text.replace(shown, describe_identity(Identity.generate().public)))
-    with pytest.raises(InputError, match="keys of 'a' are not those of the identity that stands beside them"):
+    with pytest.raises(InputError, match="keys of 'a' are not those of the identity that is listed with them"):
         Roster.load(tmp_path / "roster.json")
 
 

@@ -17,8 +17,8 @@ from fedgeom.engines.check import check_own
 from fedgeom.methods.ridge.method import Ridge
 
 SITES = ("north", "south", "east")
-PLAIN = Ridge()
-TABLE = Ridge(prepare="table")
+PLAIN = Ridge(features="linear")
+TABLE = Ridge(features="linear", prepare="table")
 
 
 @dataclass
@@ -273,7 +273,7 @@ def test_logarithms_are_not_taken_for_counts(top, told):
         X = np.minimum(rng.poisson(0.7, (40, 60)), 3) * (top / 3)
         X[:, 0] += 0.25
         sites.append(SiteData(name, X, ["a", "b"] * 20, columns=[f"g{at}" for at in range(60)]))
-    report = check(Ridge(prepare="counts"), sites, Policy())
+    report = check(Ridge(features="linear", prepare="counts"), sites, Policy())
     assert bool(said(report, "has no raw counts: its numbers have fractions and are at most 5.25")) == told
 
 

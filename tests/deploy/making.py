@@ -92,6 +92,7 @@ def set_policy(site, policy):
 
 SMALL: dict[str, dict[str, Any]] = {
     "hulls": {"epsilon": 0.05},
+    "ridge": {"features": "linear"},
     "xclp": {
         "hash_bits": 64,
         "hamming": "bfv" if importlib.util.find_spec("seal") else "lattice",

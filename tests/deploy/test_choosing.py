@@ -34,7 +34,7 @@ def test_shared_names_are_for_ridge() -> None:
         True,
     )
     assert why == (
-        'method ridge with rule = "discriminant", balanced = true, alpha = "folds", features = ["linear", "fourier"]: '
+        'method ridge with features = ["linear", "fourier"], rule = "discriminant", balanced = true, alpha = "folds": '
         "2 sites have 2 label names each, 2 different ones in all, 2 of them at several sites, so names are taken to "
         "be shared (method and names in the file would say otherwise)"
     )

@@ -86,7 +86,7 @@ def test_no_policy_is_the_default(tmp_path):
         (
             'method = "moments"\n[parameters]\nclasses = ["a", "b"]\nmin_sites = 3\n'
             "privacy = { epsilon = 1, clip = 1, colluders = 3 }\n" + SITE,
-            r"nobody's is left\. Wanted min_sites = 4 at least",
+            r"none is left\. Wanted min_sites = 4 at least",
         ),
         ('method = "momens"\n' + SITE, "there are: ellipses, hulls.* Did you mean 'moments'?"),
         (

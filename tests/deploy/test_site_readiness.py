@@ -110,10 +110,13 @@ def test_a_site_that_is_not_ready_leaves_and_the_coordinator_learns_no_more(faul
 
 
 def test_what_would_leave_is_said_for_the_settings_of_a_job():
-    table = leaves_with(job_terms("ridge", Ridge().terms(), 0, NAMES))
+    table = leaves_with(job_terms("ridge", Ridge(features="linear").terms(), 0, NAMES))
     images = leaves_with(job_terms("ridge", Ridge(features="conv", shape=(8, 8, 1)).terms(), 0, NAMES))
     assert not any("patches" in line for line in table)
     assert any("patches" in line for line in images)
+    tested = leaves_with(job_terms("ridge", Ridge(holdout=0.25).terms(), 0, NAMES))
+    assert any("rows kept aside have which class" in line for line in tested)
+    assert not any("rows kept aside have which class" in line for line in table)
     assert leaves_with(job_terms("of-nobody", {}, 0, NAMES)) == ()
     (refused,) = leaves_with(job_terms("ridge", {"alpha": "nonsense"}, 0, NAMES))
     assert refused.startswith("nothing: the site refuses these settings")

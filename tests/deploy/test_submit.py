@@ -183,7 +183,7 @@ def test_stopping(coordinator, job, asked):
 REHEARSED = {
     "plain": fedgeom.Moments(),
     "settings": fedgeom.Hulls(epsilon=0.05, names="own", holdout=0.25),
-    "prepared": fedgeom.Ridge(prepare="table", holdout=Holdout(0.3, grouped=True)),
+    "prepared": fedgeom.Ridge(features="linear", prepare="table", holdout=Holdout(0.3, grouped=True)),
     "nested": fedgeom.FedAvg(n_rounds=1, network=MLP(hidden=8), optimizer={"name": "sgd", "momentum": 0.9}),
 }
 

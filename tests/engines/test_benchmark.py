@@ -140,7 +140,7 @@ class Broken(fedgeom.Moments):
 
 def test_all_see_the_same_rows_and_one_that_fails_stops_no_other(tmp_path):
     sites = example_sites(rows=40)
-    lacking = fedgeom.Ridge(classes=("left", "right", "up"))
+    lacking = fedgeom.Ridge(features="linear", classes=("left", "right", "up"))
     found = compare(
         {"broken": Broken(), "ridge": lacking, **METHODS}, sites, seeds=(3, 4), failed={"xclp": "not installed"}
     )

@@ -46,7 +46,7 @@ def test_few_functions_stand_between_a_run_and_a_sites_handler(monkeypatch: pyte
     rng = np.random.default_rng(0)
     labels = np.array(["a", "b"] * 20)
     sites = [fedgeom.SiteData(name, rng.normal(size=(40, 5)), labels) for name in ("ulm", "bern", "graz")]
-    fedgeom.run(fedgeom.Ridge(), sites, holdout=0.25)
+    fedgeom.run(fedgeom.Ridge(features="linear"), sites, holdout=0.25)
     own = {kind: path for kind, path in seen.items() if kind.startswith("ridge.")}
     assert {"ridge.columns", "ridge.gram", "ridge.solution", "ridge.check", "ridge.calibration"} == set(own)
     for kind, path in own.items():

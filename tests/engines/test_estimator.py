@@ -79,12 +79,12 @@ def test_a_method_that_prepares_takes_gaps_and_text():
     frame = pandas.DataFrame(X[:, :5], columns=list("abcde"))
     frame.loc[::7, "b"] = np.nan
     frame["label"] = np.where(np.arange(len(y)) % 3 == 0, "north", "south")  # a column like any other
-    learner = FederatedClassifier(fedgeom.Ridge(prepare="table")).fit(frame, y, sites=HOSPITAL)
+    learner = FederatedClassifier(fedgeom.Ridge(features="linear", prepare="table")).fit(frame, y, sites=HOSPITAL)
     assert learner.feature_names_in_.tolist() == [*"abcde", "label"]
     assert learner.predict(frame).dtype == y.dtype
     assert learner.score(frame, y) > 0.8
     assert learner.predict_proba(frame).shape == (len(y), 3)
     gaps = np.where(np.arange(X.size).reshape(X.shape) % 11 == 0, np.nan, X)
-    assert FederatedClassifier(fedgeom.Ridge(prepare="table")).fit(gaps, y).score(gaps, y) > 0.8
+    assert FederatedClassifier(fedgeom.Ridge(features="linear", prepare="table")).fit(gaps, y).score(gaps, y) > 0.8
     with pytest.raises(ValueError, match="NaN"):
-        FederatedClassifier(fedgeom.Ridge()).fit(gaps, y)
+        FederatedClassifier(fedgeom.Ridge(features="linear")).fit(gaps, y)

@@ -37,9 +37,9 @@ def table():
 def model(request, table):
     frame, labels = table
     if request.param == "estimator":
-        return fedgeom.FederatedClassifier(fedgeom.Ridge(prepare="table")).fit(frame, labels)
+        return fedgeom.FederatedClassifier(fedgeom.Ridge(features="linear", prepare="table")).fit(frame, labels)
     method = {
-        "ridge": fedgeom.Ridge(prepare="table"),
+        "ridge": fedgeom.Ridge(features="linear", prepare="table"),
         "moments": fedgeom.Moments(space="euclidean", prepare="table"),
         "fedavg": fedgeom.FedAvg(n_rounds=20, prepare="table"),
     }[request.param]
@@ -95,7 +95,9 @@ def test_partial_dependence_of_gaps_words_and_whole_numbers(model, table):
 def test_wrong_calls_are_answered(table):
     frame, _ = table
     numbers = frame[["age", "noise"]].to_numpy()
-    model = fedgeom.run(fedgeom.Ridge(), fedgeom.split(numbers, (numbers[:, 0] > 60).astype(int))).model
+    model = fedgeom.run(
+        fedgeom.Ridge(features="linear"), fedgeom.split(numbers, (numbers[:, 0] > 60).astype(int))
+    ).model
     of_array = model.partial_dependence(numbers, 0, n_points=3)
     assert of_array["class"].tolist() == [0, 1] * 3
     with pytest.raises(InputError, match="column 7 of X of shape"):

@@ -14,7 +14,7 @@ from fedgeom.engines.check import check
 RNG = np.random.default_rng(0)
 y = RNG.integers(0, 2, 240)
 X = RNG.normal(size=(240, 3)) + 2 * y[:, None]
-RIDGE = fedgeom.Ridge()
+RIDGE = fedgeom.Ridge(features="linear")
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ RIDGE = fedgeom.Ridge()
 @pytest.mark.parametrize("prepare", [None, "table"])
 def test_predictions_have_the_type_of_the_labels(tmp_path, given, prepare):
     sites = fedgeom.split(X, given)
-    run = fedgeom.run(fedgeom.Ridge(prepare=prepare), sites, holdout=0.25)
+    run = fedgeom.run(fedgeom.Ridge(features="linear", prepare=prepare), sites, holdout=0.25)
     kind = "i" if given.dtype.kind in "uO" else given.dtype.kind
     assert run.model.predict(X).dtype.kind == kind
     assert (run.model.predict(X) == given).mean() > 0.9
@@ -73,7 +73,10 @@ def test_of_sites_with_different_types_it_is_decided_and_said():
     assert run.model.predict(X).dtype.kind == "U"
     (warning,) = [str(one) for one in run.warnings]
     assert "integer at 'site-1', 'site-3'; text at 'text'" in warning
-    assert check(fedgeom.Ridge(prepare="table"), [a, text, c]).warnings[0].what == run.warnings[0].what
+    assert (
+        check(fedgeom.Ridge(features="linear", prepare="table"), [a, text, c]).warnings[0].what
+        == run.warnings[0].what
+    )
 
 
 def test_files_give_whole_numbers_back_as_such(tmp_path):

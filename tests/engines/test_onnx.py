@@ -64,7 +64,7 @@ def test_counts():
     kinds = (counts[:, :3].sum(axis=1) > 9).astype(int)
     counts[5] = 0
     model = fedgeom.run(
-        fedgeom.Pipeline(LogCounts(), Scale(), fedgeom.Ridge()), fedgeom.split(counts, kinds)
+        fedgeom.Pipeline(LogCounts(), Scale(), fedgeom.Ridge(features="linear")), fedgeom.split(counts, kinds)
     ).model
     check(model, counts, {"X": counts})
 
@@ -85,7 +85,7 @@ def mixed():
     sites = fedgeom.SiteData.from_frame(
         frame.assign(label=labels, at=np.arange(400) % 3), label="label", by="at", text=True
     )
-    return fedgeom.run(fedgeom.Ridge(prepare="table"), sites).model, frame
+    return fedgeom.run(fedgeom.Ridge(features="linear", prepare="table"), sites).model, frame
 
 
 def as_inputs(model, frame):
@@ -135,6 +135,6 @@ def test_what_cannot_be_exported_says_so():
         mixture.to_onnx()
     with pytest.raises(InputError, match="export a site's"):
         fedgeom.run(fedgeom.LocalOnly(n_rounds=1), sites).model.to_onnx()
-    cut = fedgeom.run(fedgeom.Pipeline(Scale(max_value=1.0), fedgeom.Ridge()), sites).model
+    cut = fedgeom.run(fedgeom.Pipeline(Scale(max_value=1.0), fedgeom.Ridge(features="linear")), sites).model
     with pytest.raises(InputError, match="step 'scale' cannot be exported to ONNX"):
         cut.to_onnx()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import importlib.util
 import math
@@ -75,6 +76,8 @@ def sites_for(method: Method) -> list[SiteData]:
     """Return three sites, or six for a method that sums half of the sites, or compares sites: a sum needs three."""
     if isinstance(method, RidgeUpdate):
         return change_of(small_sites(), [])
+    if isinstance(method, fedgeom.Cox | fedgeom.KaplanMeier):
+        return followed_sites()
     if method.preparing:
         return raw_sites(3 if len(method.preparing) > 1 else 40)
     many = getattr(method, "participation", 1.0) < 1.0 or isinstance(method, fedgeom.Regression)
@@ -89,6 +92,15 @@ def raw_sites(columns: int) -> list[SiteData]:
         X = 3 + np.column_stack([site.X, rng.random((len(site), columns - 2))])
         X[:, 1] = np.arange(len(site)) % 3
         found.append(SiteData(site.name, X, site.y, columns=names))
+    return found
+
+
+def followed_sites() -> list[SiteData]:
+    """Return small sites with times and events; the second column has codes."""
+    found = []
+    for at, site in enumerate(raw_sites(2)):
+        time = 1.0 + (7 * np.arange(len(site)) + at) % 11
+        found.append(dataclasses.replace(site, extra={"time": time, "event": np.arange(len(site)) % 3 > 0}))
     return found
 
 
@@ -139,6 +151,7 @@ SPOILT: tuple[Method, ...] = (
         shape=(2, 1, 1),
     ),
     updating(),
+    fedgeom.Apple(n_rounds=1, steps=2),
     fedgeom.Regression(classes=("no", "yes"), ridge=0.5, errors="robust"),
     fedgeom.Moments(classes=("no", "yes"), holdout=0.25, privacy=fedgeom.DP(epsilon=1, clip=1)),
     fedgeom.Ridge(classes=("no", "yes"), privacy=fedgeom.DP(epsilon=1, clip=1)),
@@ -151,16 +164,20 @@ SPOILT: tuple[Method, ...] = (
         privacy=fedgeom.DP(epsilon=1, clip=1),
     ),
     fedgeom.Ridge(
+        features="linear",
         prepare=[
             {"name": "one-hot", "columns": ["b"], "min_rows": 2},
             {"name": "impute", "bits": 12},
             {"name": "select-variable", "n_columns": 2, "flavor": "sites"},
             "scale",
             {"name": "pca", "n_components": 1},
-        ]
+        ],
     ),
     fedgeom.Moments(prepare=[{"name": "pca", "n_components": 1, "exact_columns": 1}], space="euclidean"),
     fedgeom.Describe(per_site=True, bits=12, quantiles=(0.5,)),
+    fedgeom.Cox(),
+    fedgeom.Cox(stratify="site"),
+    fedgeom.KaplanMeier(by="b"),
     fedgeom.XCLP(hash_bits=64, hamming="bfv" if importlib.util.find_spec("seal") else "ot"),
     fedgeom.PoincareMap(n_landmarks=4, min_cell=1),
     fedgeom.XCLP(graph="anchors", n_anchors=4, n_rounds=2, min_cell=1, confidence="code"),

@@ -10,8 +10,10 @@ from typing import Annotated, Any
 import pytest
 
 import fedgeom
-from fedgeom.federation.method import METHODS, Method
-from fedgeom.federation.settings import Between, Parameter, parameters
+import fedgeom.preparation
+from fedgeom.federation.method import Method
+from fedgeom.federation.settings import Between, Choice, Parameter, parameters
+from fedgeom.methods.catalogue import METHODS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +62,28 @@ def test_every_method_documents_all_its_parameters(name: str) -> None:
         assert one.meaning, f"{name}.{one.name} has no docstring"
         assert f"\n{one.name}: {one.wanted}; {one.default} if not given\n" in said
     assert [one.name for one in parameters(cls)] == [field.name for field in dataclasses.fields(cls)]
+
+
+def choices(kind: type[Choice] = Choice) -> list[type[Choice]]:
+    """Return all small objects that are settings: aggregations, losses, steps of preparation, networks, …"""
+    found = [one for child in kind.__subclasses__() for one in (child, *choices(child))]
+    return [one for one in found if one.__module__.startswith("fedgeom.")]
+
+
+def test_every_choice_documents_all_its_parameters() -> None:
+    assert len(choices()) > 50
+    silent = [(cls.__name__, one.name) for cls in choices() for one in parameters(cls) if not one.meaning]
+    assert silent == []
+    for cls in choices():
+        said = inspect.getdoc(cls) or ""
+        assert all(f"\n{one.name}: {one.wanted}" in said for one in parameters(cls)), cls.__name__
+
+
+def test_a_policy_documents_all_its_keys() -> None:
+    said = inspect.getdoc(fedgeom.Policy) or ""
+    for one in parameters(fedgeom.Policy):
+        assert one.meaning
+        assert f"\n{one.name}: {one.wanted}; {one.default} if not given\n" in said
 
 
 def test_a_class_without_source_has_no_meanings() -> None:

@@ -79,7 +79,8 @@ def kinds_of_questions() -> set[str]:
 TOLD_ONCE = {
     "ellipses.take-model", "ellipses.tree", "hulls.take-model", "model.take", "names.seal",
     "xclp.collect", "xclp.read-model", "xclp.weigh",
-    "train.begin", "train.open", "train.finish", "shrunk.take-evidence", "ridge.solution", "hyperfed.compare",
+    "train.begin", "train.open", "train.among-all", "train.finish", "shrunk.take-evidence", "ridge.solution",
+    "hyperfed.compare",
     "semi.embed", "prepare.seal", "topo.describe.activations",
 }  # fmt: skip
 """What a coordinator makes of sums and tells the sites: another thing is told once as well as the true one, and then
@@ -331,7 +332,7 @@ def test_every_kind_of_message_is_among_the_spoilt_ones() -> None:
 
 def test_no_method_has_questions_that_are_never_spoilt() -> None:
     ours = [method for method in METHODS.values() if method.__module__.startswith("fedgeom.")] + [RidgeUpdate]
-    ours.append(fedgeom.Describe)
+    ours += [fedgeom.Describe, fedgeom.Cox, fedgeom.KaplanMeier]
     assert {type(method) for method in SPOILT} <= set(ours)
     every = {kind for method in ours for kind in method.site.understands()}
     untried = set() if importlib.util.find_spec("gudhi") else {kind for kind in every if kind.startswith("topo.")}
@@ -351,7 +352,8 @@ OVER = (
     "ridge.patch-counts", "ridge.clusters", "ridge.cells", "prepare.cells", "prepare.floors", "prepare.bins",
     "prepare.ranks", "prepare.moments", "prepare.products", "prepare.directions", "prepare.class-bins",
     "prepare.summaries", "prepare.cell-sizes", "prepare.cell-sums", "regression.columns", "regression.scores",
-    "regression.squares", "regression.sites",
+    "regression.squares", "regression.sites", "survival.bins", "survival.cells", "survival.columns", "survival.curves",
+    "survival.curvature", "survival.risk-sets", "survival.strata",
 )  # fmt: skip
 """Questions that a site may refuse once the run has gone on."""
 

@@ -87,7 +87,7 @@ def test_one_site_will_do_and_one_name_only_once() -> None:
         fedgeom.HyperFed(n_rounds=2),
         fedgeom.Hulls(),
         fedgeom.PTopoFL(n_rounds=2),
-        fedgeom.Ridge(),
+        fedgeom.Ridge(features="linear"),
         fedgeom.Shrunk(n_rounds=2),
         fedgeom.XCLP(),
         fedgeom.XCLP(graph="pairs", hash_bits=64),

@@ -11,7 +11,7 @@ from tests.preparation.raw import clinical
 def test_a_run_comes_to_the_very_same():
     sites = clinical()
     steps = (OneHot(), Impute(), Scale())
-    found = fedgeom.run(fedgeom.Ridge(prepare=steps), sites).model.preparation
+    found = fedgeom.run(fedgeom.Ridge(features="linear", prepare=steps), sites).model.preparation
     assert found.stored()[1] == fit_plain(steps, sites).stored()[1]
     for one, other in zip(found.fits, fit_plain(steps, sites).fits, strict=True):
         assert {k: v.numpy().tolist() for k, v in one.arrays.items()} == {

@@ -59,9 +59,9 @@ def test_a_batch_is_looked_at_where_steps_are_taken() -> None:
 
 def test_features_are_bounded_by_what_the_terms_allow() -> None:
     assert Settings().most_features == 0
-    (why,) = reasons_against(Policy(max_features=4000), fedgeom.Ridge())
+    (why,) = reasons_against(Policy(max_features=4000), fedgeom.Ridge(features="linear"))
     assert why == "max_features = 4000, but there may be 8192"
-    assert reasons_against(StrictPolicy(), fedgeom.Ridge()) == []
+    assert reasons_against(StrictPolicy(), fedgeom.Ridge(features="linear")) == []
 
 
 def private(**settings: object) -> fedgeom.Moments:

@@ -60,7 +60,7 @@ def test_sums_that_are_not_needed_are_passed_over():
 
 def test_rows_of_all_kinds_are_taken():
     sites = counts()
-    model = fedgeom.Ridge(prepare=["log-counts", "scale"]).plain(sites).model
+    model = fedgeom.Ridge(features="linear", prepare=["log-counts", "scale"]).plain(sites).model
     wanted = model.predict(sites[0])
     names = list(sites[0].columns)
     kinds = [sites[0].table, sites[0].X, np.asarray(sites[0].X, np.float32), sp.coo_array(sites[0].X)]

@@ -52,8 +52,8 @@ def files() -> dict[str, bytes]:
     methods: dict[str, Any] = {
         "moments": fedgeom.Moments(space="euclidean"),
         "centroid": fedgeom.Moments(rule="centroid", space="euclidean"),
-        "ridge": fedgeom.Ridge(),
-        "prepared": fedgeom.Ridge(prepare="table"),
+        "ridge": fedgeom.Ridge(features="linear"),
+        "prepared": fedgeom.Ridge(features="linear", prepare="table"),
         "ellipses": fedgeom.Ellipses(n_components=2, names="shared"),
         "hulls": fedgeom.Hulls(embedding="discriminant"),
         "xclp": fedgeom.XCLP(graph="anchors", n_anchors=8, n_rounds=2),
@@ -272,7 +272,7 @@ def test_models_can_be_pickled_copied_and_dumped(name: str, tmp_path: Path) -> N
 
 
 def test_a_finished_run_can_be_pickled_and_copied() -> None:
-    run = fedgeom.run(fedgeom.Ridge(prepare="table"), sites(gaps=True), holdout=0.25)
+    run = fedgeom.run(fedgeom.Ridge(features="linear", prepare="table"), sites(gaps=True), holdout=0.25)
     again = pickle.loads(pickle.dumps(run))
     assert again.model.to_bytes() == copy.deepcopy(run).model.to_bytes() == run.model.to_bytes()
     assert again.verdict == run.verdict

@@ -30,7 +30,7 @@ WRONG = {
 @pytest.mark.parametrize(("steps", "words"), WRONG.values(), ids=list(WRONG))
 def test_a_step_that_would_get_what_it_cannot_take_is_refused_with_what_to_do(steps, words):
     with pytest.raises(InputError, match=re.escape(words)) as caught:
-        fedgeom.Ridge(prepare=steps)
+        fedgeom.Ridge(features="linear", prepare=steps)
     assert f": put {steps[1].name!r} " in str(caught.value)
 
 
@@ -43,12 +43,12 @@ def test_a_step_that_would_get_what_it_cannot_take_is_refused_with_what_to_do(st
     ],
 )
 def test_other_orders_stand(steps):
-    assert fedgeom.Ridge(prepare=steps).preparing == steps
+    assert fedgeom.Ridge(features="linear", prepare=steps).preparing == steps
 
 
 def test_m4_no_step_stands_twice():
     with pytest.raises(InputError, match=r"'scale' twice; wanted each step once"):
-        fedgeom.Ridge(prepare=[Impute(), *[Scale()] * 1000])
+        fedgeom.Ridge(features="linear", prepare=[Impute(), *[Scale()] * 1000])
 
 
 def test_counts_below_zero_are_found_behind_a_step_that_fills_gaps_but_not_among_words():
@@ -67,7 +67,7 @@ def test_counts_below_zero_are_found_behind_a_step_that_fills_gaps_but_not_among
 
 def test_a_model_refuses_rows_that_are_no_counts_by_the_columns_it_knows():
     sites = counts(3, columns=12)
-    model = fedgeom.run(fedgeom.Ridge(prepare=[LogCounts()]), sites).model
+    model = fedgeom.run(fedgeom.Ridge(features="linear", prepare=[LogCounts()]), sites).model
     raw = sites[0].X.astype(float)
     other = fedgeom.SiteData(
         "X", np.column_stack([raw, -np.ones(len(raw))]), sites[0].y, columns=(*sites[0].columns, "umap")

@@ -12,7 +12,7 @@ from fedgeom.federation.steps import PRESETS, Columns, Step, StepFit, read_steps
 
 def test_every_preset_is_made_of_steps_there_are():
     for name, steps in PRESETS.items():
-        assert [step.name for step in fedgeom.Ridge(prepare=name).prepare] == list(steps)
+        assert [step.name for step in fedgeom.Ridge(features="linear", prepare=name).prepare] == list(steps)
         assert all(step in Step.registry for step in steps)
 
 

@@ -19,7 +19,7 @@ ONE_EACH: dict[str, tuple[str, Callable[[], Method]]] = {
     "ellipses": ("", fedgeom.Ellipses),
     "moments": ("", fedgeom.Moments),
     "poincare-map": ("", fedgeom.PoincareMap),
-    "ridge": ("", fedgeom.Ridge),
+    "ridge": ("", lambda: fedgeom.Ridge(features="linear")),
     "regression": ("", fedgeom.Regression),
     "xclp": ("", lambda: fedgeom.XCLP(graph="anchors", n_anchors=6, n_rounds=2)),
     "xclp-training": (
@@ -30,6 +30,7 @@ ONE_EACH: dict[str, tuple[str, Callable[[], Method]]] = {
     ),
     "shrunk": ("", lambda: fedgeom.Shrunk(n_rounds=2, n_folds=2)),
     "fedavg": ("", lambda: fedgeom.FedAvg(n_rounds=2, epochs=1)),
+    "apple": ("", lambda: fedgeom.Apple(n_rounds=2, epochs=1)),
     "ptopofl": ("gudhi", lambda: fedgeom.PTopoFL(n_rounds=2, epochs=1, n_points=12)),
     "hyperfed": (
         "seal",

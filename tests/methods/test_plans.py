@@ -12,6 +12,7 @@ import fedgeom
 from fedgeom.federation.method import Method
 from fedgeom.federation.policy import StrictPolicy
 from tests.methods.regression.making import part, rows
+from tests.methods.survival import making as survival
 from tests.protocols.planning import drawn, held
 
 NAMES = ("a", "b", "c", "long-name")
@@ -26,9 +27,9 @@ ANCHORS: dict[str, Any] = {"graph": "anchors", "n_anchors": 8}
 METHODS: dict[str, Method] = {
     "moments": fedgeom.Moments(space="euclidean"),
     "moments, centroids": fedgeom.Moments(space="euclidean", rule="centroid"),
-    "ridge": fedgeom.Ridge(),
+    "ridge": fedgeom.Ridge(features="linear"),
     "ridge, personal": fedgeom.Ridge(personal=True),
-    "ridge, folds": fedgeom.Ridge(alpha="folds"),
+    "ridge, folds": fedgeom.Ridge(features="linear", alpha="folds"),
     "hulls": fedgeom.Hulls(embedding="discriminant"),
     "hulls, number given": fedgeom.Hulls(embedding="discriminant", n_classes=3),
     "hulls, one scale": fedgeom.Hulls(embedding="discriminant", scale="joint"),
@@ -189,6 +190,22 @@ def test_regressions_too(family: str, way: str) -> None:
 def test_regressions_with_other_steps_too(settings: dict[str, Any]) -> None:
     sites, _ = part(*rows("binomial", 240), n_sites=4)
     held(fedgeom.Regression(**settings), (), sites=sites).check()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"exact": True}, {"stratify": "site"}, {"prepare": "table"}],
+    ids=lambda settings: next(iter(settings), "usual"),
+)
+def test_proportional_hazards_too(settings: dict[str, Any]) -> None:
+    held(fedgeom.Cox(**settings), (), sites=survival.part(*survival.rows(240), n_sites=4)).check()
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"exact": True}, {"by": "arm"}], ids=lambda one: next(iter(one), "usual")
+)
+def test_survival_curves_too(settings: dict[str, Any]) -> None:
+    held(fedgeom.KaplanMeier(**settings), (), sites=survival.part(*survival.rows(240), n_sites=4)).check()
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ METHODS = {
     "regression",
     "ridge",
     "shrunk",
+    "survival",
     "xclp",
     "xclp_training",
 }

@@ -120,7 +120,7 @@ def test_the_other_setting_is_copied_where_it_is_the_same() -> None:
 @pytest.mark.parametrize("row", rows.MAKERS)
 def test_every_row_learns_something(row: str) -> None:
     found = table.compute(cell(row=row, alpha=5.0), 0.1, rounds=2, images=800)
-    joint = row not in ("HyperFed-Fixed", "FedPer", "FedRep", "FedProto", rows.LOCAL)
+    joint = row not in ("HyperFed-Fixed", "FedPer", "FedRep", "FedProto", *rows.PERSONAL, rows.LOCAL)
     assert (found["global"] is not None) == joint
     assert len(found["curve"]) == (2 if joint and row != rows.POOLED else 0)
     assert 0 <= found["personal"] <= 100

@@ -160,7 +160,7 @@ def test_text_that_the_terms_do_not_know_is_refused_at_the_site() -> None:
 
 def test_bad_ranges_say_what_is_wanted() -> None:
     assert read_ranges([0, 1], "scale") == {"*": [0.0, 1.0]}
-    with pytest.raises(InputError, match=r"wanted finite numbers\. No setting is inf or nan"):
+    with pytest.raises(InputError, match=r"wanted a pair \[low, high\].*No setting is inf or nan"):
         Scale(ranges={"a": [0, float("inf")]})
     for bad in (3, [1, 0], [0], {"a": "01"}, [True, 2]):
         with pytest.raises(InputError, match="wanted \\[low, high\\] for all columns"):

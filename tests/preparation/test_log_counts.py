@@ -47,7 +47,7 @@ def test_numbers_below_zero_are_no_counts():
     sites = counts(sparse=False)
     sites[1] = fedgeom.SiteData("s1", -sites[1].X, sites[1].y, columns=sites[1].columns)
     with pytest.raises(InputError, match=r"below 0, down to .* no counts"):
-        fedgeom.run(fedgeom.Ridge(prepare=["log-counts"]), sites)
+        fedgeom.run(fedgeom.Ridge(features="linear", prepare=["log-counts"]), sites)
 
 
 def test_it_is_scanpys():

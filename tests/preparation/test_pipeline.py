@@ -33,8 +33,11 @@ def whole_counts():
 
 
 PIPELINES = {
-    "counts": (Pipeline(LogCounts(), SelectVariable(12), Scale(), PCA(4), fedgeom.Ridge()), whole_counts()),
-    "table": (Pipeline(OneHot(), Impute(), Scale(), fedgeom.Ridge()), shown()),
+    "counts": (
+        Pipeline(LogCounts(), SelectVariable(12), Scale(), PCA(4), fedgeom.Ridge(features="linear")),
+        whole_counts(),
+    ),
+    "table": (Pipeline(OneHot(), Impute(), Scale(), fedgeom.Ridge(features="linear")), shown()),
     "median": (Pipeline(Impute(), Scale(), fedgeom.Moments(space="euclidean")), None),
 }
 
@@ -83,14 +86,25 @@ def test_every_method_learns_from_raw_rows_what_it_learns_from_prepared_ones(nam
 
 
 def test_it_is_a_method_with_its_steps_as_a_setting():
-    made = fedgeom.Pipeline(OneHot(), Impute(), Scale(), fedgeom.Ridge())
+    made = fedgeom.Pipeline(OneHot(), Impute(), Scale(), fedgeom.Ridge(features="linear"))
     assert isinstance(made, fedgeom.Method)
-    assert made == fedgeom.Ridge(prepare="table")
+    assert made == fedgeom.Ridge(features="linear", prepare="table")
     assert type(made).from_terms(made.terms()) == made
-    assert Pipeline(LogCounts(), replace(fedgeom.Ridge(), prepare=[Scale()])).prepare == (LogCounts(), Scale())
+    assert Pipeline(LogCounts(), replace(fedgeom.Ridge(features="linear"), prepare=[Scale()])).prepare == (
+        LogCounts(),
+        Scale(),
+    )
 
 
-@pytest.mark.parametrize("parts", [(), (Scale(),), (fedgeom.Ridge(), fedgeom.Ridge()), ("scale", fedgeom.Ridge())])
+@pytest.mark.parametrize(
+    "parts",
+    [
+        (),
+        (Scale(),),
+        (fedgeom.Ridge(features="linear"), fedgeom.Ridge(features="linear")),
+        ("scale", fedgeom.Ridge(features="linear")),
+    ],
+)
 def test_what_is_no_pipeline_is_refused(parts):
     with pytest.raises(InputError, match="wanted"):
         Pipeline(*parts)
@@ -101,17 +115,17 @@ def test_what_is_no_pipeline_is_refused(parts):
 )
 def test_what_is_no_preparation_is_refused(wrong):
     with pytest.raises(InputError, match=r"wanted|unknown|no setting"):
-        fedgeom.Ridge(prepare=wrong)
+        fedgeom.Ridge(features="linear", prepare=wrong)
 
 
 def test_a_model_from_raw_tables_takes_raw_tables():
     sites = clinical()
-    run = fedgeom.run(fedgeom.Ridge(prepare="table"), sites, holdout=0.25)
+    run = fedgeom.run(fedgeom.Ridge(features="linear", prepare="table"), sites, holdout=0.25)
     again = read_model(run.model.to_bytes())
     assert (again.predict(sites[0]) == run.model.predict(sites[0])).all()
     assert run.evaluation["own"].accuracy.value > 0.6
     assert {"pooled", "local"} <= {score.model for score in run.evaluation.scores}
-    plain = replace(fedgeom.Ridge(prepare="table")).plain(run.train).model
+    plain = replace(fedgeom.Ridge(features="linear", prepare="table")).plain(run.train).model
     np.testing.assert_allclose(plain.predict_proba(sites[1]), run.model.predict_proba(sites[1]), atol=1e-6)
 
 
@@ -133,7 +147,7 @@ def test_how_rows_are_spread_makes_no_difference():
     ]
     parts = [whole[0].take(np.arange(len(whole[0])) % 5 == i) for i in range(5)]
     parts = [replace(part, name=f"part-{i}") for i, part in enumerate(parts)]
-    method = Pipeline(LogCounts(), SelectVariable(30), Scale(), PCA(5), fedgeom.Ridge())
+    method = Pipeline(LogCounts(), SelectVariable(30), Scale(), PCA(5), fedgeom.Ridge(features="linear"))
     one, other = (fedgeom.run(method, some).model for some in (sites, parts))
     np.testing.assert_allclose(one.predict_proba(whole[0]), other.predict_proba(whole[0]), atol=1e-4)
 
@@ -151,7 +165,7 @@ def test_own_label_names_are_matched_behind_a_preparation():
 def test_strict_policies_hide_rare_categories_and_lose_nobody():
     sites = clinical(rows=60)
     policy = fedgeom.Policy(single_site_classes=False, min_sites=3, min_rows=10, min_rows_per_class=2)
-    run = fedgeom.run(fedgeom.Ridge(prepare="table"), sites, policy=policy)
+    run = fedgeom.run(fedgeom.Ridge(features="linear", prepare="table"), sites, policy=policy)
     assert not run.lost
     words = run.model.preparation.raw.categories[3]
     assert set(words) == {"a", "b", "c"}  # the rarest of the others, empty cells, hides the few rows with "z"

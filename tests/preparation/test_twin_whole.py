@@ -84,7 +84,7 @@ def test_centroids(case: dict[str, Any]) -> None:
 def test_ridge(case: dict[str, Any]) -> None:
     X, y = moments.pool(case["tables"])
     expected = ridge.ridge(X, y, ["ill", "well"], seed=SEED, alpha=1.0)
-    found = secure(fedgeom.Ridge(alpha=1.0, prepare="table"), case).predict_proba(case["new"])
+    found = secure(fedgeom.Ridge(features="linear", alpha=1.0, prepare="table"), case).predict_proba(case["new"])
     np.testing.assert_allclose(found, expected.probabilities(case["rows"]), atol=NEAR)
 
 

@@ -146,7 +146,7 @@ def test_honest_sums_are_no_longer_than_is_said_and_little_shorter(numbers: int)
 
 def test_a_cohort_too_small_for_the_noise_is_refused() -> None:
     assert honest_sites(3, 1) == 2
-    with pytest.raises(InputError, match=r"nobody's is left\. Wanted min_sites = 3 at least"):
+    with pytest.raises(InputError, match=r"none is left\. Wanted min_sites = 3 at least"):
         honest_sites(2, 2)
 
 

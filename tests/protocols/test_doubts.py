@@ -21,8 +21,10 @@ LIES = ("far rows", "many rows", "swapped labels", "a thousandfold", "sign flips
 WAYS: dict[str, Any] = {
     "moments": lambda **more: fedgeom.Moments(space="euclidean", **more),
     "centroids": lambda **more: fedgeom.Moments(space="euclidean", rule="centroid", **more),
-    "ridge": fedgeom.Ridge,
-    "ridge, prepared": lambda **more: fedgeom.Ridge(prepare=["scale", {"name": "pca", "n_components": 3}], **more),
+    "ridge": lambda **more: fedgeom.Ridge(features="linear", **more),
+    "ridge, prepared": lambda **more: fedgeom.Ridge(
+        features="linear", prepare=["scale", {"name": "pca", "n_components": 3}], **more
+    ),
     "ellipses": lambda **more: fedgeom.Ellipses(names="shared", **more),
     "shrunk": lambda **more: fedgeom.Shrunk(n_rounds=3, **more),
 }

@@ -30,7 +30,7 @@ def test_names_policies_and_terms_count_to_the_last_byte(
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_preparation_and_evaluation_are_steps_of_the_plan(policy: Policy | None) -> None:
-    held(fedgeom.Ridge(prepare="table", holdout=0.25), UNEVEN, policy).check()
+    held(fedgeom.Ridge(features="linear", prepare="table", holdout=0.25), UNEVEN, policy).check()
 
 
 def test_more_than_48_sites_draw_a_ring() -> None:
@@ -74,7 +74,7 @@ def test_classes_of_the_terms_count(count: int) -> None:
 
 
 def test_unknown_tables_give_bounds_that_are_said() -> None:
-    raw = costs_of(fedgeom.Ridge(prepare="table"), shape_like(4, **SHAPE))
+    raw = costs_of(fedgeom.Ridge(features="linear", prepare="table"), shape_like(4, **SHAPE))
     assert any("columns and categories" in line for line in raw.bounds)
     hulls = costs_of(fedgeom.Hulls(), shape_like(4, **SHAPE | {"columns": 2}))
     assert any("corners" in line for line in hulls.bounds)
@@ -84,7 +84,7 @@ def test_unknown_tables_give_bounds_that_are_said() -> None:
 
 
 def test_what_leaves_lists_every_message_of_the_plan() -> None:
-    method = fedgeom.Ridge(prepare="table", holdout=0.25)
+    method = fedgeom.Ridge(features="linear", prepare="table", holdout=0.25)
     kinds = {one.answer for one in disclosures(method)}
     assert kinds >= {"join.keys", "join.letters", "prepare.sealed", "sum.masked", "model.taken", "sum.shares"}
     lines = leaves(method)
@@ -96,7 +96,11 @@ def test_what_leaves_lists_every_message_of_the_plan() -> None:
 
 
 def test_the_number_of_sums_does_not_depend_on_the_shape() -> None:
-    for method in (fedgeom.Ridge(max_features=2000), fedgeom.Hulls(), fedgeom.Ridge(prepare="table", holdout=0.2)):
+    for method in (
+        fedgeom.Ridge(features="linear", max_features=2000),
+        fedgeom.Hulls(),
+        fedgeom.Ridge(features="linear", prepare="table", holdout=0.2),
+    ):
         planned = len(method.site.all_sums(method))
         for columns in (1, 3):
             shape = Shape(("a", "b", "c"), columns, ("x", "y"))

@@ -44,6 +44,9 @@ def test_a_job_that_waits_is_shown_with_what_leaves_and_can_be_approved_and_revo
     assert shown["waiting"][0]["sites"] == ["graz", "linz", "ulm"]
     assert "counts and means" in " ".join(shown["waiting"][0]["leaves"])
     assert "ulm.csv" in shown["waiting"][0]["faults"][0]  # there is no such table yet
+    page = browser_in(path).get("/site").text
+    assert "<b>invite the sites, collect signed keys</b>: public keys" in page
+    assert "join.hello" not in page  # kinds of messages are said in words
     approve(path, digits, "7", "2")
     shown = overview(path)
     assert shown["waiting"] == []

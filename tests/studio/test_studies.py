@@ -94,4 +94,6 @@ def test_methods_that_can_be_chosen_are_those_there_are():
     assert sorted(listed) == sorted(METHODS)  # each once
     assert ("fedavg", SUMMARIES["fedavg"].partition(": ")[0]) in groups["Training in rounds"]
     assert "ridge" in dict(groups["One exchange of sums"])
-    assert all(issubclass(method_class(name), Algorithm) for name, _ in groups["Training in rounds"])
+    in_rounds = [method_class(name) for name, _ in groups["Training in rounds"]]
+    ours = [one for one in in_rounds if one.__module__.startswith("fedgeom.")]  # other tests define methods
+    assert all(issubclass(one, Algorithm) for one in ours)

@@ -37,11 +37,11 @@ pytest_plugins = ["pytester"]
 QUICK = {"n_rounds": 3, "epochs": 1}
 SPREADING: dict[str, Any] = {"n_rounds": 2, "epochs": 1, "warmup_rounds": 1}
 OPEN = {"hidden_projection": False}
-DEEP = ["Moon", "FedRoD", "FedLC", "SphereFed", "FedProto"]
+DEEP = ["Moon", "FedNTD", "FedSAM", "FedRoD", "FedLC", "SphereFed", "FedProto"]
 SMALL = {"n_rounds": 2, "epochs": 1, "network": {"name": "mlp", "features": 4, "hidden": 4}}
 ALGORITHMS = [
     "FedAvg", "FedProx", "Scaffold", "FedDyn", "FedAdam", "FedYogi", "Ditto", "PFedMe", "FedPer", "Interpolated",
-    "LocalOnly", "FedAvgM", "FedNova", "FedRep", "FedBABU",
+    "LocalOnly", "FedAvgM", "FedNova", "FedRep", "FedBABU", "FedMTL", "Apple", "FedExP", "FedDC", "FedALA",
 ]  # fmt: skip
 
 TREE: dict[str, Any] = {

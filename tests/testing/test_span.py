@@ -24,6 +24,7 @@ from fedgeom.preparation.select_variable import SelectVariable
 from fedgeom.testing.few import OPEN, no_sum_rests_on_few, odd_tables, odd_updates
 from fedgeom.testing.rehearsal import CheckContext, Rehearsal
 from fedgeom.testing.span import RowTerms, SmallGroup, SumReplay, row_terms, small_groups, updated_terms
+from tests.attacks.cells import steps_towards_anchors
 
 POLICY = StrictPolicy()
 Change = Callable[[int, Floats, Any], tuple[Floats, Any]]
@@ -114,8 +115,8 @@ ROW = ("s1", 7)
 @pytest.mark.parametrize(
     "method",
     [
-        pytest.param(fedgeom.Ridge(), id="ridge"),
-        pytest.param(fedgeom.Ridge(prepare=[Scale(), PCA(2)]), id="ridge, scaled, components"),
+        pytest.param(fedgeom.Ridge(features="linear"), id="ridge"),
+        pytest.param(fedgeom.Ridge(features="linear", prepare=[Scale(), PCA(2)]), id="ridge, scaled, components"),
         pytest.param(fedgeom.Moments(**EUCLIDEAN), id="moments"),
         pytest.param(fedgeom.Moments(prepare=[Scale()], **EUCLIDEAN), id="moments, scaled"),
     ],
@@ -187,7 +188,9 @@ def finding(name: str) -> pytest.MarkDecorator:
     return pytest.mark.xfail(reason=name, strict=True, raises=AssertionError)
 
 
-@pytest.mark.parametrize("method", [fedgeom.Ridge(prepare="table"), fedgeom.Moments(prepare="table", **EUCLIDEAN)])
+@pytest.mark.parametrize(
+    "method", [fedgeom.Ridge(features="linear", prepare="table"), fedgeom.Moments(prepare="table", **EUCLIDEAN)]
+)
 def test_c1_one_gap(method: Any) -> None:
     assert_none(groups_of(method, tables(one_gap)))
 
@@ -195,9 +198,9 @@ def test_c1_one_gap(method: Any) -> None:
 @pytest.mark.parametrize(
     "method",
     [
-        fedgeom.Ridge(),
+        fedgeom.Ridge(features="linear"),
         fedgeom.Moments(**EUCLIDEAN),
-        fedgeom.Ridge(prepare=[Scale()]),
+        fedgeom.Ridge(features="linear", prepare=[Scale()]),
         pytest.param(fedgeom.FedAvg(n_rounds=2, epochs=1), id="N7: columns of training"),
     ],
 )
@@ -205,7 +208,7 @@ def test_c1_one_flag(method: Any) -> None:
     assert_none(groups_of(method, tables(one_flag)))
 
 
-@pytest.mark.parametrize("method", [fedgeom.Ridge(), fedgeom.Moments(**EUCLIDEAN)])
+@pytest.mark.parametrize("method", [fedgeom.Ridge(features="linear"), fedgeom.Moments(**EUCLIDEAN)])
 def test_c1_two_flags(method: Any) -> None:
     assert_none(groups_of(method, tables(two_flags)))
 
@@ -224,7 +227,7 @@ def test_c1_one_rare_word(method: Any, words: int) -> None:
 
 @pytest.mark.parametrize(
     "method",
-    [fedgeom.Moments(prepare=[Scale()], **EUCLIDEAN), fedgeom.Ridge(prepare=[Scale(), PCA(2)])],
+    [fedgeom.Moments(prepare=[Scale()], **EUCLIDEAN), fedgeom.Ridge(features="linear", prepare=[Scale(), PCA(2)])],
 )
 def test_h1_rare_class(method: Any) -> None:
     assert_none(groups_of(method, tables(rare_class)))
@@ -262,8 +265,10 @@ def test_h3_class_and_category() -> None:
 def test_m4_numbers_are_not_summed_both_as_they_are_and_clipped(step: Any, words: str) -> None:
     sites = [replace(site, table=np.round(np.abs(site.X))) for site in tables(outlier)]
     with pytest.raises(FedgeomError, match=words):
-        fedgeom.run(fedgeom.Ridge(prepare=[step]), sites, policy=POLICY)
-    assert not fedgeom.run(fedgeom.Ridge(prepare=[step]), sites).lost  # where no policy has floors
+        fedgeom.run(fedgeom.Ridge(features="linear", prepare=[step]), sites, policy=POLICY)
+    assert not fedgeom.run(
+        fedgeom.Ridge(features="linear", prepare=[step]), sites
+    ).lost  # where no policy has floors
 
 
 @pytest.mark.parametrize("method", [fedgeom.Ridge, fedgeom.Moments])
@@ -276,13 +281,13 @@ def test_m4_a_column_that_limits_make_nearly_constant_is_left_out() -> None:
     def far(at: int, X: Floats, y: Any) -> tuple[Floats, Any]:
         return np.column_stack([X, np.where((at == 1) & (np.arange(len(X)) == 7), 0.5, 5 + X[:, 0])]), y
 
-    method = fedgeom.Ridge(prepare=[Clip(ranges={"x3": [0, 1]}), Scale()])
+    method = fedgeom.Ridge(features="linear", prepare=[Clip(ranges={"x3": [0, 1]}), Scale()])
     assert_none(groups_of(method, tables(far)))
 
 
 def test_n1_bins_of_medians() -> None:
     """Bins count groups of rows, and are no terms: tests/preparation/test_quantiles.py holds them to that."""
-    found = row_terms(fedgeom.Ridge(prepare="table"), tables(), POLICY)
+    found = row_terms(fedgeom.Ridge(features="linear", prepare="table"), tables(), POLICY)
     assert not any(name.startswith("prepare.bins") for name in found.numbers)
     assert_none(small_groups(found, tables(), POLICY.min_rows, POLICY.min_sites))
 
@@ -334,7 +339,7 @@ def nested(at: int, X: Floats, y: Any) -> tuple[Floats, Any]:
 @finding("N3: what few rows have of two columns, by the sum of products; of one, by that of squares")
 @pytest.mark.parametrize("odd", [one_dose, two_sparse, one_seven])
 def test_n3_small_cells(odd: Change) -> None:
-    assert_none(groups_of(fedgeom.Ridge(), tables(odd)))
+    assert_none(groups_of(fedgeom.Ridge(features="linear"), tables(odd)))
 
 
 @finding("N14: of a class, the number of the only row in which a column is not 0")
@@ -344,13 +349,13 @@ def test_n14_class_sums_of_sparse_columns() -> None:
         there = (place % 4 == 0) | ((at == 1) & (place == 7))  # rows of "a", and one of "b"
         return np.column_stack([X, np.where(there, 2 + X[:, 0], 0.0)]), y
 
-    assert_none(groups_of(fedgeom.Ridge(), tables(one_of_a_class)))
+    assert_none(groups_of(fedgeom.Ridge(features="linear"), tables(one_of_a_class)))
 
 
 @pytest.mark.parametrize("odd", [small_cell, nested])
 def test_n3_of_two_columns_of_0_and_1_few_rows_are_a_count_and_no_more(odd: Change) -> None:
     """By nature: the sum of the columns' product is how many rows have both. But for it nothing shows few rows."""
-    found = row_terms(fedgeom.Ridge(), tables(odd), POLICY)
+    found = row_terms(fedgeom.Ridge(features="linear"), tables(odd), POLICY)
     (group,) = small_groups(found, [], POLICY.min_rows, POLICY.min_sites)
     flags = [table.X[:, 3:] for table in tables(odd)]
     both = np.concatenate([one.prod(axis=1) for one in flags])
@@ -370,11 +375,11 @@ def test_n3_of_two_columns_of_0_and_1_few_rows_are_a_count_and_no_more(odd: Chan
 @pytest.mark.parametrize(
     "method",
     [
-        fedgeom.Ridge(holdout=0.25),
+        fedgeom.Ridge(features="linear", holdout=0.25),
         fedgeom.Moments(**EUCLIDEAN),
         fedgeom.Shrunk(),
         fedgeom.Ellipses(names="shared"),
-        fedgeom.Ridge(prepare="table"),
+        fedgeom.Ridge(features="linear", prepare="table"),
     ],
     ids=["ridge", "moments", "shrunk", "ellipses", "prepared"],
 )
@@ -393,7 +398,7 @@ def test_a_column_that_one_row_sets_apart_is_left_out_and_the_run_says_so(method
 
 
 def test_without_floors_nothing_is_left_out() -> None:
-    run = fedgeom.run(fedgeom.Ridge(), tables(one_flag))
+    run = fedgeom.run(fedgeom.Ridge(features="linear"), tables(one_flag))
     assert run.model.preparation is None
     assert not any("left out" in str(warning) for warning in run.warnings)
 
@@ -404,7 +409,7 @@ def test_n4_three_columns() -> None:
         last[7] += at == 1
         return np.column_stack([X, last]), y
 
-    assert_none(groups_of(fedgeom.Ridge(), tables(total)))
+    assert_none(groups_of(fedgeom.Ridge(features="linear"), tables(total)))
 
 
 def test_n5_two_flags_in_a_class() -> None:
@@ -418,20 +423,22 @@ def test_n5_two_flags_in_a_class() -> None:
     assert_none(groups_of(fedgeom.Moments(**EUCLIDEAN), tables(flags)))
 
 
-@finding("N6: cells of two steps towards the anchors differ by the rows that changed cells")
 def test_n6_anchors() -> None:
+    """Groups of rows stand for them: tests/geometry/graphs/test_anchors.py holds them to their size."""
     assert_none(groups_of(fedgeom.XCLP(graph="anchors", n_anchors=6, n_rounds=2), tables(columns=2)))
+    assert steps_towards_anchors("xclp through anchors", Policy(), True).succeeds
+    assert not steps_towards_anchors("xclp through anchors", POLICY, True).succeeds
 
 
 def test_n8_an_update_in_which_one_row_has_a_1_is_refused() -> None:
     sites, changes = odd_updates()["an update with one 1"]
     with pytest.raises(InputError, match=r"in column 3 too few changed rows .* gather more changes first"):
-        updated_terms(fedgeom.Ridge(), sites, changes, POLICY)
+        updated_terms(fedgeom.Ridge(features="linear"), sites, changes, POLICY)
 
 
 def test_a_run_and_its_updates_together_show_no_few_rows() -> None:
     sites, changes = odd_updates()["updates"]
-    found = updated_terms(fedgeom.Ridge(), sites, changes, POLICY)
+    found = updated_terms(fedgeom.Ridge(features="linear"), sites, changes, POLICY)
     assert {name.partition(" of ")[2] for name in found.numbers} == {"", "update 1", "update 2"}
     assert len(found.rows) == sum(map(len, sites)) + 4 * 18
     assert_none(small_groups(found, [], POLICY.min_rows, POLICY.min_sites))
@@ -439,7 +446,7 @@ def test_a_run_and_its_updates_together_show_no_few_rows() -> None:
 
 def test_rows_that_an_update_of_few_adds_are_found() -> None:
     sites, changes = odd_updates()["an update with one 1"]
-    found = updated_terms(fedgeom.Ridge(), sites, changes, Policy())
+    found = updated_terms(fedgeom.Ridge(features="linear"), sites, changes, Policy())
     groups = small_groups(found, [], POLICY.min_rows, POLICY.min_sites)
     assert (("site-2", 40 + 7),) in [group.rows for group in groups]
 
@@ -450,7 +457,7 @@ def test_n9_calibration() -> None:
         X[7, 0] -= 6.0 * (at == 1)
         return X, y
 
-    assert_none(groups_of(fedgeom.Ridge(), tables(one_wrong)))
+    assert_none(groups_of(fedgeom.Ridge(features="linear"), tables(one_wrong)))
 
 
 def test_n11_evidence() -> None:
@@ -479,7 +486,9 @@ def test_n15_bins_of_held_out_rows() -> None:
 
 
 @pytest.mark.parametrize("share", [0.3, 0.5, 0.7])
-@pytest.mark.parametrize("method", [fedgeom.Ridge(prepare="table"), fedgeom.Moments(prepare="table", **EUCLIDEAN)])
+@pytest.mark.parametrize(
+    "method", [fedgeom.Ridge(features="linear", prepare="table"), fedgeom.Moments(prepare="table", **EUCLIDEAN)]
+)
 def test_n16_a_gap_in_a_column_of_0_and_1(method: Any, share: float) -> None:
     """It is filled with 0 or 1: any other number, such as 1.00002, would be in no other row."""
 
@@ -502,7 +511,7 @@ def test_n10_one_negative_number() -> None:
         X[7, 2] *= -1 if at == 1 else 1
         return X, y
 
-    assert_none(groups_of(fedgeom.Ridge(prepare=[Scale()]), tables(one_negative)))
+    assert_none(groups_of(fedgeom.Ridge(features="linear", prepare=[Scale()]), tables(one_negative)))
 
 
 def test_what_the_check_leaves_out_is_a_finding_that_is_marked_here() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from typing import Annotated, Any
 
 import typer
@@ -22,13 +23,22 @@ __all__ = ["app"]
 
 
 class _Commands(TyperGroup):
-    """Turns our errors into one message and code 2, Ctrl-C into 130 and SIGTERM into 143, wherever they come from."""
+    """Turns our errors, and a full disk, into one message and code 2, Ctrl-C into 130 and SIGTERM into 143."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
         except FedgeomError as error:
             complain(str(error))
+            raise typer.Exit(2) from None
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            where = f" ({error.filename})" if error.filename else ""
+            complain(
+                f"the disk is full{where}, or your quota is. Files are whole or as they were; make room, and run the "
+                "command again"
+            )
             raise typer.Exit(2) from None
         except KeyboardInterrupt as error:
             raise typer.Exit(143 if isinstance(error, Terminated) else 130) from None

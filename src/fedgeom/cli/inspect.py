@@ -41,7 +41,7 @@ def methods(
     from fedgeom.cli.screen import console
     from fedgeom.errors import InputError
     from fedgeom.federation.method import METHODS
-    from fedgeom.methods import SUMMARIES
+    from fedgeom.methods import SUMMARIES, UNLISTED
     from fedgeom.methods.catalogue import method_class
     from fedgeom.report.table import Cell, Line, ReportTable, to_terminal
 
@@ -56,6 +56,7 @@ def methods(
         except InputError as error:  # of another package; the others are there all the same
             said = str(error)
         rows.append([Cell(one, "strong"), said])
+    rows += [[Cell(one, "strong"), said] for one, (_, said) in UNLISTED.items()]
     screen.print(to_terminal(ReportTable("", ["", ""], rows)))
     screen.print("\nSettings, and what leaves a site: fedgeom methods NAME", markup=False)
 

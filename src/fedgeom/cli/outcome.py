@@ -157,6 +157,7 @@ def show_record(folder: Path, out: Console) -> None:
     from fedgeom.report.coefficients import coefficient_tables
     from fedgeom.report.description import description_tables, write_description
     from fedgeom.report.run_folder import read_run
+    from fedgeom.report.survival import survival_tables
     from fedgeom.report.table import Cell, to_terminal
     from fedgeom.report.tables import evaluation_tables
 
@@ -172,6 +173,9 @@ def show_record(folder: Path, out: Console) -> None:
             out.print()
             for file in write_description(read.model, folder):
                 tell(out, f"kept in  {file}")
+        if curves := survival_tables(read.model):
+            out.print()
+            out.print(to_terminal(*curves))
         return
     coefficients = coefficient_tables(read.model)
     if found is not None:

@@ -262,7 +262,7 @@ def _read_entry(name: str, entry: str | RosterEntry) -> bytes:
         return bytes.fromhex(entry)
     public = bytes.fromhex(entry.ed25519) + bytes.fromhex(entry.ml_dsa_65)
     if describe_identity(public) != entry.identity:
-        raise InputError(f"the keys of {name!r} are not those of the identity that stands beside them")
+        raise InputError(f"the keys of {name!r} are not those of the identity that is listed with them")
     return public
 
 

@@ -47,6 +47,8 @@ READING = "reading.json"
 """In a run's folder: how the study's file had tables read, for rows that are predicted later."""
 DESCRIBE = "describe"
 """The method that describes tables (`fedgeom.Describe`); it takes text as it is."""
+CURVES = "kaplan-meier"
+"""Methods that prepare raw tables by themselves."""
 
 
 class FederationFile(ReadOptions, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -75,7 +77,7 @@ class FederationFile(ReadOptions, frozen=True, forbid_unknown_fields=True, kw_on
     """How raw rows become features: "counts", "table", or a list of steps, by name or as tables with a name and
     settings (`fedgeom.preparation`); with it columns of text are read as categories."""
     treatment: str = ""
-    """The column whose effect is told: the setting ``treatment`` of a regression."""
+    """The column whose effect is told: the setting ``treatment`` of a regression and of proportional hazards."""
     shared_columns: bool = False
     """Keep the columns that all sites have, instead of refusing sites whose columns differ."""
     parameters: dict[str, Any] = {}
@@ -99,7 +101,7 @@ class FederationFile(ReadOptions, frozen=True, forbid_unknown_fields=True, kw_on
     @property
     def keeps_text(self) -> bool:
         """Whether columns of text are read as categories."""
-        return bool(self.prepare) or self.method == DESCRIBE
+        return bool(self.prepare) or self.method in (DESCRIBE, CURVES)
 
 
 def read_federation(path: str | Path, *, coerce: bool = False) -> FederationFile:

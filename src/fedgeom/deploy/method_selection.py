@@ -7,9 +7,8 @@ sites' rows are at hand. For sites of their own nothing is chosen (`fedgeom.depl
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -17,23 +16,15 @@ import msgspec
 import numpy as np
 
 from fedgeom.data.sites import SiteData
-from fedgeom.deploy.federation_file import FederationFile
-from fedgeom.engines.check import REHEARSED_CELLS
+from fedgeom.deploy.federation_file import FederationFile, build_method
+from fedgeom.engines.check import fit_to_rows
 from fedgeom.errors import InputError
-from fedgeom.federation.method import METHODS, Method
+from fedgeom.federation.method import METHODS
 from fedgeom.federation.policy import Policy
-from fedgeom.federation.preparation import fit_plain
 from fedgeom.methods.label_names import look_at_names
-from fedgeom.methods.ridge.features import Fourier
-from fedgeom.methods.ridge.settings import FOLDS, RidgeSettings
-from fedgeom.preparation.pca import PCA
-
-WIDEST = RidgeSettings.max_features - Fourier.n_components
-"""The most columns that Ridge takes as they are, beside Fourier features."""
-
-USUAL: dict[str, Any] = {"rule": "discriminant", "balanced": True, "alpha": "folds"}
-"""Discriminants, since with many classes the largest score loses those between others; and folds, since generalised
-cross-validation takes rows for equals, which balanced ones are not: it chose too small a λ."""
+from fedgeom.methods.ridge.features import FeatureMap
+from fedgeom.methods.ridge.method import Ridge
+from fedgeom.methods.ridge.settings import USUAL
 
 
 @dataclass(frozen=True)
@@ -45,74 +36,48 @@ class SuitableMethod:
     reason: str = ""
 
 
-def for_shared_names(
-    sites: Sequence[SiteData], said: Mapping[str, Any], *, in_disc: bool, prepared: bool = False
-) -> SuitableMethod:
+IN_FILE = ". A submitted job is as its file says, since nobody sees all rows: write these settings there"
+
+
+def for_shared_names(said: Mapping[str, Any], *, in_disc: bool) -> SuitableMethod:
     """Return the method for sites that share their label names; ``said`` are the settings that a file has.
 
-    Settings that only one of the methods knows mean that one. How many columns are left of rows that are ``prepared``
-    first is not known here.
+    Settings that only one of the methods knows mean that one.
     """
     known = {name: set(METHODS.find(name).__dataclass_fields__) for name in ("moments", "ridge")}
     meant = [
         name for name, own in known.items() if any(key in own and key not in _other(known, name) for key in said)
     ]
     method = meant[0] if len(meant) == 1 else "moments" if in_disc else "ridge"
-    if method == "moments":
-        return SuitableMethod(method, {} if in_disc else {"space": "euclidean"})
-    columns = sites[0].shape[1]
-    if columns > WIDEST and not prepared:
-        why = f"{columns:,} columns are too many for sums of their products, so that features are made of them"
-        return SuitableMethod(method, USUAL | {"features": "fourier"}, "" if meant else why)
-    return SuitableMethod(method, USUAL | {"features": ["linear", "fourier"]})
+    return SuitableMethod(method, {"space": "euclidean"} if method == "moments" and not in_disc else {})
 
 
-def with_few_features(found: SuitableMethod, policy: Policy, rows: int, columns: int) -> SuitableMethod:
-    """Return the choice with fewer Fourier features, or none, where a policy wants more rows for each feature.
-
-    Rows that are too few for the columns alone, when they are dealt to folds, are not dealt.
-    """
-    least = policy.min_rows_per_feature
-    folds = FOLDS if found.settings.get("alpha") == "folds" else 1  # each is a sum of its own
-    dealt = rows / folds
-    if "features" not in found.settings or dealt >= least * (columns + Fourier.n_components):
-        return found
-    room = int(dealt / least) - columns
-    settings = found.settings | {"features": "linear"}
-    if room >= FEWEST_FOURIER:
-        settings["features"] = ["linear", {"name": "fourier", "n_components": room // 10 * 10}]
-    elif room < 0:
-        settings.pop("alpha", None)
-    why = f"{rows:,} rows allow few features (min_rows_per_feature = {least:g} in the policy)"
-    return SuitableMethod(found.method, settings, "; ".join(filter(None, (found.reason, why))))
+def _ridge_settings(
+    path: str | Path, federation: FederationFile, sites: Sequence[SiteData], policy: Policy | None
+) -> SuitableMethod:
+    """Return how a ridge decides what the file leaves open, as these rows and the policy allow."""
+    fitted, why = fit_to_rows(build_method(path, federation), sites, policy, federation.seed)
+    assert isinstance(fitted, Ridge)
+    features = [_short(one) for one in fitted.maps]
+    found = fitted.terms() | {"features": features if len(features) > 1 else features[0]}
+    return SuitableMethod("ridge", {name: found[name] for name in USUAL if name not in federation.parameters}, why)
 
 
-def _learnt_rows(federation: FederationFile, sites: Sequence[SiteData]) -> int:
-    """Return of how many rows the sites learn at least: each class of each site keeps its share aside, rounded up."""
-    aside = sum(math.ceil(federation.holdout * rows) for site in sites for rows in site.class_counts().values())
-    return sum(map(len, sites)) - aside
-
-
-def _width(federation: FederationFile, sites: Sequence[SiteData]) -> int:
-    """Return how many columns the method sees; of prepared rows that is rehearsed."""
-    if not federation.prepare:
-        return sites[0].shape[1]
-    prepared: Method = METHODS.find("ridge")(prepare=federation.prepare)
-    components = [step.n_components for step in prepared.preparing if isinstance(step, PCA)]
-    if components:
-        return int(components[-1])
-    if sum(len(site) * site.shape[1] for site in sites) > REHEARSED_CELLS:
-        return sites[0].shape[1]
-    return fit_plain(prepared.preparing, sites, federation.seed).columns.width
+def _short(one: FeatureMap) -> str | dict[str, Any]:
+    """Write a feature map as a file has it: its name, and what is not as usual."""
+    usual = type(one)()
+    own = {
+        key.name: getattr(one, key.name)
+        for key in fields(one)
+        if getattr(one, key.name) != getattr(usual, key.name)
+    }
+    return {"name": one.name, **own} if own else one.name
 
 
 def _other(known: Mapping[str, set[str]], name: str) -> set[str]:
     """Return the settings of the other methods."""
     return set().union(*(own for other, own in known.items() if other != name))
 
-
-FEWEST_FOURIER = 100
-"""Fewer Fourier features than this are not worth their sums."""
 
 FOR_OWN = "ellipses"
 """The method that is chosen where sites have names of their own; for shared ones see `for_shared_names`."""
@@ -134,6 +99,12 @@ def choose(
 
     Settings that are chosen keep to the ``policy``.
     """
+    if federation.method == "ridge" and "features" not in federation.parameters:
+        found = _ridge_settings(path, federation, sites, policy)
+        if not found.reason:
+            return CompleteFile(federation)
+        fitted = msgspec.structs.replace(federation, parameters={**federation.parameters, **found.settings})
+        return CompleteFile(fitted, f"method ridge with {_listed(found.settings)}: {found.reason}{IN_FILE}")
     if federation.method and not _matches(federation.method):
         return CompleteFile(
             federation
@@ -147,11 +118,10 @@ def choose(
         site.shape[1] == 2 and bool((np.linalg.norm(site.X, axis=1) < 1).all()) for site in sites
     )
     if not method and names == "shared":
-        found = for_shared_names(sites, federation.parameters, in_disc=in_disc, prepared=prepared)
+        found = for_shared_names(federation.parameters, in_disc=in_disc)
         if found.method == "ridge":
-            found = with_few_features(
-                found, policy or Policy(), _learnt_rows(federation, sites), _width(federation, sites)
-            )
+            named = msgspec.structs.replace(federation, method="ridge", names=names)
+            found = _ridge_settings(path, named, sites, policy)
         method = found.method
         added = dict(found.settings)
         suits = found.reason
@@ -208,11 +178,15 @@ def _reason(
     """Say in one sentence what was chosen and why."""
     if before.method and not why and not added:
         return ""
-    settings = ", ".join(f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in added.items())
-    chosen = f"method {after.method}" + (f" with {settings}" if settings else "")
+    chosen = f"method {after.method}" + (f" with {_listed(added)}" if added else "")
     if not before.method:
         why = why or f'the file says names = "{after.names}"'
     lacking = "sites have different numbers of classes" if added.get("scale") == "joint" else ""
     causes = "; ".join(one for one in (why, suits, lacking) if one)
     keys = " and ".join(key for key, there in (("method", before.method), ("names", before.names)) if not there)
     return f"{chosen}: {causes}" + (f" ({keys} in the file would say otherwise)" if keys else "")
+
+
+def _listed(settings: Mapping[str, Any]) -> str:
+    """Write settings as a file has them."""
+    return ", ".join(f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in settings.items())

@@ -25,6 +25,7 @@ from fedgeom.deploy.federation_file import (
 )
 from fedgeom.deploy.method_selection import choose
 from fedgeom.engines.benchmark import check_effort, combinations, drawn, with_rivals
+from fedgeom.engines.check import fit_to_rows
 from fedgeom.errors import FedgeomError, InputError
 from fedgeom.evaluation.benchmark import AS_RUN, JUDGED
 from fedgeom.federation.holdout import Holdout
@@ -117,12 +118,19 @@ def read_comparison(
 def _with_choice(path: str | Path, federation: FederationFile, sites: Sequence[SiteData], found: Study) -> Study:
     """Return a comparison with what `fedgeom run` would take."""
     try:
-        settled = choose(path, federation, sites, build_policy(path, federation, "strict")).federation
-        taken = dataclasses.replace(build_method(path, settled), holdout=None)
+        policy = build_policy(path, federation, "strict")
+        settled = choose(path, federation, sites, policy).federation
+        tested = build_method(path, settled)
+        taken = dataclasses.replace(tested, holdout=None)
     except (FedgeomError, ImportError) as error:
         return dataclasses.replace(found, failed={AS_RUN: str(error)} | found.failed)
-    if any(taken.name == one.name and taken.terms() == one.terms() for row in found.rows.values() for one in row):
-        return found
+    for row in found.rows.values():
+        for one in row:
+            fitted, _ = fit_to_rows(
+                dataclasses.replace(one, holdout=tested.holdout), sites, policy, federation.seed
+            )
+            if tested.name == fitted.name and tested.terms() == fitted.terms():
+                return found
     name = f"{AS_RUN}: {taken.name}"
     nothing: dict[str, list[dict[str, Any]]] = {name: [{}]}
     return dataclasses.replace(found, rows={name: [taken]} | found.rows, settings=nothing | found.settings)

@@ -52,7 +52,8 @@ class Board:
 
     def clear(self) -> None:
         """Forget everything: the run begins anew."""
-        self.step, self.lines = 0, {name: SiteLine() for name in self.names}
+        self.step = 0
+        self.lines = {name: SiteLine() for name in self.names}
 
     def take(self, event: Event) -> None:
         """Note an event."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -27,15 +28,19 @@ from fedgeom.data.validation import (
 from fedgeom.engines.embedded import EmbeddedEngine
 from fedgeom.errors import InputError
 from fedgeom.evaluation.evaluation import LEAST_ROWS
-from fedgeom.federation.holdout import part_rows
+from fedgeom.federation.holdout import Holdout, part_rows
 from fedgeom.federation.messages import LARGEST_MESSAGE
 from fedgeom.federation.method import Method
 from fedgeom.federation.policy import Policy, reasons_against
-from fedgeom.federation.preparation import NoColumnLeftError
+from fedgeom.federation.preparation import NoColumnLeftError, fit_plain
+from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.steps import Columns
 from fedgeom.methods.catalogue import as_method
 from fedgeom.methods.label_names import look_ahead
+from fedgeom.methods.ridge.method import Ridge
+from fedgeom.methods.ridge.settings import USUAL
 from fedgeom.preparation import prepared_method
+from fedgeom.preparation.pca import PCA
 from fedgeom.protocols.names import CountNames
 from fedgeom.protocols.plan import Costs, costs_of, shape_of
 from fedgeom.protocols.preparation import left_out
@@ -162,7 +167,41 @@ def check(
         Faults are collected, not raised: ``report.errors`` would make a run fail or lose a site, ``report.warnings``
         are likely mistakes, ``report.ready`` says whether there are no errors. Each finding says what to do.
     """
-    return check_aligned(as_method(method), as_sites(sites), policy, seed=seed).report
+    given = as_sites(sites)
+    fitted, _ = fit_to_rows(as_method(method), given, policy, seed)
+    return check_aligned(fitted, given, policy, seed=seed).report
+
+
+def fit_to_rows(
+    method: Method, sites: Sequence[SiteData], policy: Policy | None = None, seed: int = 0
+) -> tuple[Method, str]:
+    """Return a method with settings that were left open fitted to all sites' rows and the policy, and why they are.
+
+    Only one process sees all rows. So in a deployment, settings are as the job says.
+    """
+    if not isinstance(method, Ridge) or method.features != USUAL["features"] or privacy_of(method) is not None:
+        return method, ""
+    data = [method.normalise_labels(site) for site in sites]
+    share = 0.0 if method.holdout is None else Holdout.read(method.holdout, "holdout").share
+    aside = sum(math.ceil(share * rows) for site in data for rows in site.class_counts().values())
+    least = (policy or Policy()).min_rows_per_feature
+    return method.for_rows(sum(map(len, data)) - aside, _width(method, data, seed), least, len(data))
+
+
+def _width(method: Method, sites: Sequence[SiteData], seed: int) -> int:
+    """Return how many columns the method sees; of prepared rows that is rehearsed."""
+    columns = sites[0].shape[1]
+    if not method.preparing:
+        return columns
+    components = [step.n_components for step in method.preparing if isinstance(step, PCA)]
+    if components:
+        return int(components[-1])
+    if sum(len(site) * site.shape[1] for site in sites) > REHEARSED_CELLS:
+        return columns
+    try:
+        return fit_plain(method.preparing, sites, seed).columns.width
+    except InputError:  # which is told where the tables are checked
+        return columns
 
 
 @dataclass(frozen=True)

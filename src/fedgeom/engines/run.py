@@ -23,7 +23,7 @@ from fedgeom.data.kinds import Kind
 from fedgeom.data.rows import shared_gap_check
 from fedgeom.data.sites import SiteData, as_sites
 from fedgeom.data.validation import Report
-from fedgeom.engines.check import NAMES, CheckedSites, check_aligned
+from fedgeom.engines.check import NAMES, CheckedSites, check_aligned, fit_to_rows
 from fedgeom.engines.embedded import EmbeddedEngine, Interfere
 from fedgeom.engines.network import NetworkEngine, SimulatedNetwork
 from fedgeom.engines.workers import check_jobs, one_thread
@@ -346,6 +346,9 @@ def run(
         raise InputError("resumable and resume need record, the run's folder, and so do writers")
     made = _engine_class(engine, n_jobs, network)
     with computing_on(device, autocast), shared_gap_check(), one_thread():
+        if checked is None:
+            method, why = fit_to_rows(method, sites, policy, seed)
+            chosen = "; ".join(filter(None, (chosen, why)))
         found = check_aligned(method, sites, policy, seed=seed) if checked is None else checked
         found.report.raise_errors(
             but=("policy",)

@@ -81,6 +81,8 @@ class Method(Settings):
 
     predicts: ClassVar[bool] = True
     """Whether what a run yields predicts; a description does not."""
+    takes_holdout: ClassVar[bool] = True
+    """Whether rows can be kept aside and counted by class; where what is predicted is no class, they cannot."""
     doubts: ClassVar[bool] = False
     """Whether sites say in the end, masked, at how many of them the joint model does much worse than their own rows
     allow: for methods whose model follows from few sums, which one site that lies can bend."""

@@ -492,6 +492,7 @@ def _default(field: Any) -> str:
     return repr(value.plain()) if isinstance(value, Choice) else repr(value)
 
 
+@memoize(1024)
 def _field_docstrings(cls: type[Any]) -> dict[str, str]:
     """Return the texts that stand below a class's own fields; none where there is no source."""
     try:

@@ -192,7 +192,7 @@ def check_aggregation(rule: object, chosen: Aggregation, *, secure: bool | None,
         )
     if chosen.by_pairs and not getattr(rule, "compares_updates", False):
         raise InputError(
-            f"aggregation={chosen.name!r} weighs sites by how their changes lie to each other, which {kind} has nobody "
+            f"aggregation={chosen.name!r} weighs sites by the angles between their changes, which {kind} does not "
             'compute; use HyperFed, or aggregation="mean"'
         )
     if not isinstance(chosen, GroupMedian):

@@ -199,7 +199,8 @@ class BoundedCounts(InRanges):
         gaps = np.zeros(len(middle))
         edges = np.cumsum(1 + self._bins(ground))[:-1]
         for at, counts in enumerate(np.split(total, edges)):
-            gaps[at], low = counts[-1], middle[at] - half[at]
+            gaps[at] = counts[-1]
+            low = middle[at] - half[at]
             if self.step.strategy == "median":
                 values[at] = low + 2 * half[at] * middle_of(counts[:-1], spread)
             else:

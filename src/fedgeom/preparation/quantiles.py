@@ -77,16 +77,19 @@ def group_means(numbers: npt.NDArray[Any], least: int) -> tuple[Floats, Ints]:
     sizes[-1] = len(numbers) - starts[-1]
     ordered = np.sort(numbers)
     means = np.add.reduceat(ordered, starts, dtype=np.float64) / sizes
-    low, high = ordered[starts], ordered[starts + sizes - 1]
+    low = ordered[starts]
+    high = ordered[starts + sizes - 1]
     shared = low[low == high]
     if len(shared):
         means[low == high] = shared
-        steps = np.append(0, np.cumsum(ordered[1:] != ordered[:-1]))
-        two = steps[starts + sizes - 1] - steps[starts] == 1
-        for at in np.flatnonzero(two).tolist():
-            known = [end for end in (low[at], high[at]) if end in shared]
-            if known:
-                means[at] = min(known, key=lambda end: abs(end - means[at]))
+        mixed = np.flatnonzero(low != high)
+        ends = low[mixed], high[mixed]
+        # Two values alone: where the rows of the lower one end, those of the higher one begin.
+        two = np.searchsorted(ordered, ends[0], "right") == np.searchsorted(ordered, ends[1], "left")
+        known = [two & np.isin(end, shared) for end in ends]
+        far = [np.where(one, np.abs(end - means[mixed]), np.inf) for one, end in zip(known, ends, strict=True)]
+        nearer = np.where(far[0] <= far[1], *ends)
+        means[mixed] = np.where(known[0] | known[1], nearer, means[mixed])
     return means, sizes
 
 

@@ -64,7 +64,7 @@ def honest_sites(smallest: int, colluders: int) -> int:
     """Return how many sites' noise can be relied on in sums over at least so many sites."""
     if smallest <= colluders:
         raise InputError(
-            f"sums over {smallest} sites may be asked for, of which {colluders} may tell their noise: nobody's is "
+            f"sums over {smallest} sites may be asked for, of which {colluders} may tell their noise: none is "
             f"left. Wanted min_sites = {colluders + 1} at least, better {colluders + 2} or more, or fewer colluders"
         )
     return smallest - colluders

@@ -279,7 +279,8 @@ def _within(odds: Floats, second: npt.NDArray[np.bool_], least: int) -> Ints:
     if least == 1 or not len(odds):
         return found.astype(np.int64)
     found[:2] = 1, least
-    high, low = np.sort(odds[second]), np.sort(odds[~second])
+    high = np.sort(odds[second])
+    low = np.sort(odds[~second])
     if min(len(high), len(low)) >= least:
         above = _share_below(high, low)
         below = _share_below(-low[::-1], -high[::-1])

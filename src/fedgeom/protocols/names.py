@@ -213,7 +213,8 @@ class LabelNames(SummingPart[NamesMemory]):
         stamp = hash_lists(lists)
         if memory.opened and memory.opened != stamp:
             raise ProtocolError("other lists of names were opened before; one run has one vocabulary")
-        memory.opened, memory.union = stamp, _union_of(key, site.run, lists)
+        memory.union = _union_of(key, site.run, lists)
+        memory.opened = stamp
         return memory.union
 
     @answers(CountNames)

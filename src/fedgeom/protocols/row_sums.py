@@ -133,7 +133,9 @@ class RowSums(Part[RowSumsMemory]):
         masks = self._masks(ticket, matrix.size)
         hidden = ticket.ring.add(ticket.ring.check(matrix.ravel()), masks).reshape(matrix.shape)
         memory = self.memory
-        memory.ticket, memory.own_rows, memory.height = _without_mail(ticket), own, len(matrix)
+        memory.ticket = _without_mail(ticket)
+        memory.own_rows = own
+        memory.height = len(matrix)
         memory.own = Array.of(matrix[own[0] : own[1]])
         sent = np.concatenate([hidden[: own[0]], hidden[own[1] :]]).ravel()
         return MaskedVector(vector=Array.of(sent), signature=self.sums.sign_masked(ticket.round))

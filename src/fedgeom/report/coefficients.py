@@ -6,11 +6,12 @@ import math
 from typing import Any
 
 from fedgeom.methods.regression.model import INTERCEPT, RegressionModel
+from fedgeom.methods.survival.model import CoxModel
 from fedgeom.report import markup
 from fedgeom.report.markup import escape
 from fedgeom.report.table import ReportTable, to_html
 
-RATIOS = {"binomial": "odds ratio", "poisson": "rate ratio", "gamma": "ratio of means"}
+RATIOS = {"binomial": "odds ratio", "poisson": "rate ratio", "gamma": "ratio of means", "cox": "hazard ratio"}
 ROW = 26.0
 NAMES, DRAWN, SAID = 230.0, 420.0, 190.0
 """Widths of the picture's three parts: names, intervals, numbers."""
@@ -24,7 +25,7 @@ MOST = 60
 
 def coefficient_tables(model: Any) -> list[ReportTable]:
     """Return the tables of a model of coefficients; none for other models."""
-    if not isinstance(model, RegressionModel):
+    if not isinstance(model, RegressionModel | CoxModel):
         return []
     ratio = RATIOS.get(model.family)
     head = ["term", "coef", "se", "low", "high", "p", *([ratio, "low", "high"] if ratio else [])]
@@ -36,6 +37,8 @@ def coefficient_tables(model: Any) -> list[ReportTable]:
     facts = model.statistics
     fit = [["rows", f"{facts['rows']:,.0f}"], ["sites", f"{facts['sites']:.0f}"]]
     for name, title in (
+        ("events", "events"),
+        ("intervals", "intervals of time"),
         ("deviance", "deviance"),
         ("log_likelihood", "log likelihood"),
         ("aic", "AIC"),
@@ -48,16 +51,27 @@ def coefficient_tables(model: Any) -> list[ReportTable]:
     if "lr_chi2" in facts and facts["converged"]:
         said = f"χ² {_number(facts['lr_chi2'])}, {facts['lr_df']:.0f} df, p {_chance(facts['lr_p'])}"
         fit.append(["against no columns", said])
+    if "grouping_error" in facts:
+        fit.append(["half as many intervals move a coefficient by", f"{facts['grouping_error']:.2g} errors"])
     title = f"Coefficients ({model.family}; errors: {model.errors}; intervals: {model.level:.0%})"
     found = [
         ReportTable(title, head, rows, right=range(1, len(head))),
         ReportTable("Fit", ["", ""], fit, right=(1,)),
     ]
+    if isinstance(model, CoxModel):
+        return found + ([_proportionality(model)] if model.proportional.size else [])
     if model.effect.size:
         found.append(_effect(model))
     if model.compared.size:
         found.append(_heterogeneity(model))
     return found
+
+
+def _proportionality(model: CoxModel) -> ReportTable:
+    rows = [[term, _number(chi2), f"{df:.0f}", _chance(p)] for term, chi2, df, p in model.proportionality_rows()]
+    return ReportTable(
+        "Is the hazard ratio the same at all times?", ["term", "χ²", "df", "p"], rows, right=range(1, 4)
+    )
 
 
 def _effect(model: RegressionModel) -> ReportTable:
@@ -97,7 +111,7 @@ def coefficients(model: Any) -> str:
     )
 
 
-def _picture(model: RegressionModel) -> str:
+def _picture(model: RegressionModel | CoxModel) -> str:
     """Return a forest plot: a square for each coefficient, a line for its interval."""
     ratio = RATIOS.get(model.family)
     rows = [one for one in model.coefficient_rows() if one[0] != INTERCEPT and math.isfinite(one[3])]
@@ -156,14 +170,15 @@ def _picture(model: RegressionModel) -> str:
     )
 
 
-def _sizes(model: RegressionModel, terms: list[str], reaches: list[float]) -> list[float] | None:
+def _sizes(model: RegressionModel | CoxModel, drawn: list[str], reaches: list[float]) -> list[float] | None:
     """Return the columns' deviations, where their units are so different that one axis could not show them all."""
     odd = max(reaches) > UNLIKE * sorted(reaches)[len(reaches) // 2]
     far = model.family in RATIOS and max(reaches) > FAR
     if len(reaches) < 2 or not (odd or far):
         return None
-    places = {term: at for at, term in enumerate(model.terms[1:])}
-    return [float(model.spreads[places[term]]) for term in terms]
+    terms = [term for term in model.terms if term != INTERCEPT]
+    places = {term: at for at, term in enumerate(terms)}
+    return [float(model.spreads[places[term]]) for term in drawn]
 
 
 def _ticks(low: float, high: float, *, ratio: bool) -> list[tuple[float, str]]:

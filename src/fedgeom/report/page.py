@@ -26,6 +26,7 @@ from fedgeom.report.markup import escape
 from fedgeom.report.outcomes import curves, outcomes
 from fedgeom.report.privacy import exposure, leaving, spent
 from fedgeom.report.run_folder import NAMES, RunFiles, read_run
+from fedgeom.report.survival import survival_section
 from fedgeom.report.table import Cell, Line, ReportTable, size, to_html
 from fedgeom.report.tables import evidence_table, naming_table, naming_verdict
 from fedgeom.report.timeline import timeline
@@ -62,6 +63,7 @@ def page_of(run: RunFiles, back: tuple[str, str] | None = None) -> str:
         warnings(run),
         outcomes(run.evaluation, run.verdict) if run.predicts else "",
         coefficients(run.model),
+        survival_section(run.model),
         description_section(run.model) if isinstance(run.model, Description) else "",
         _picture(run),
         _names(run.naming),
@@ -306,7 +308,7 @@ def repeating(run: RunFiles) -> str:
     ]
     if run.predicts:
         commands.insert(2, ("the model on new rows", f"fedgeom predict {name} new.csv"))
-    else:
+    elif isinstance(run.model, Description):
         commands.insert(2, ("the description", f"fedgeom describe {name}"))
     wide = max(36, *(len(command) for _, command in commands))
     lines = "\n".join(f"{command:<{wide}} # {what}" for what, command in commands)
@@ -350,15 +352,19 @@ def _at_site(run: RunFiles) -> str:
 
 def changed_settings(run: RunFiles) -> dict[str, Any]:
     """Return the settings that are not the method's own defaults; all where the method is not installed here."""
-    try:
-        plain = json.loads(json.dumps(method_class(run.method)().terms(), default=as_plain))
-    except (FedgeomError, TypeError, AttributeError):
-        plain = {}
-    return {
-        key: value
-        for key, value in run.parameters.items()
-        if value is not None and plain.get(key, object()) != value
-    }
+    changed: dict[str, Any] = {}
+    for _ in range(2):  # what is given may settle what else is taken
+        try:
+            made = method_class(run.method).from_terms(changed)
+            plain = json.loads(json.dumps(made.terms(), default=as_plain))
+        except (FedgeomError, TypeError, AttributeError):
+            plain = {}
+        changed |= {
+            key: value
+            for key, value in run.parameters.items()
+            if value is not None and plain.get(key, object()) != value
+        }
+    return changed
 
 
 def federation_toml(run: RunFiles) -> str:

@@ -295,7 +295,8 @@ class CheckContext:
     @cached_property
     def method_with_holdout(self) -> Method:
         """The method, with rows held out on which its model is evaluated."""
-        return replace(self.method, holdout=HOLDOUT) if self.method.predicts else self.method
+        tested = self.method.predicts and self.method.takes_holdout
+        return replace(self.method, holdout=HOLDOUT) if tested else self.method
 
     @cached_property
     def sites(self) -> list[SiteData]:
@@ -325,8 +326,8 @@ class CheckContext:
 
 def need_predictions(context: CheckContext) -> None:
     """Skip a check of what a model says of rows, where the method yields none that does."""
-    if not context.method.predicts:
-        raise SkipTest(f"{context.method.name!r} yields nothing that predicts")
+    if not (context.method.predicts and context.method.takes_holdout):
+        raise SkipTest(f"{context.method.name!r} yields nothing that predicts classes")
 
 
 # Of the last context only, with and without holdout: a session of pytest has a context for every method it checks,

@@ -55,6 +55,10 @@ DECODERS: dict[str, Callable[[Any], Floats]] = {
     "prepare.moments": from_deep,
     "regression.columns": from_wide,
     "prepare.summaries": from_deep,
+    "survival.columns": from_wide,
+    "survival.risk-sets": from_wide,
+    "survival.curvature": from_wide,
+    "survival.strata": from_wide,
 }
 """How numbers that take several words are read, by the question's kind. All others are whole multiples of one unit."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -18,7 +20,9 @@ from fedgeom.geometry.graphs.anchors import (
     codes,
     first_cells,
     fit_anchors,
+    grouped_gram,
     move,
+    neighbours,
     occupied,
     unit_rows,
 )
@@ -152,3 +156,30 @@ def test_unused_anchors_get_no_score() -> None:
 def test_refuses(call: object, words: str) -> None:
     with pytest.raises(InputError, match=words):
         call()  # type: ignore[operator]
+
+
+@given(st.integers(0, 90), st.integers(1, 12), st.integers(1, 4))
+def test_rows_are_grouped_with_neighbours_and_no_group_is_small(rows: int, least: int, columns: int) -> None:
+    X = np.random.default_rng(rows).normal(size=(rows, columns)).round(1)
+    groups = neighbours(X, least)
+    assert len(groups) == (rows if rows >= least else 0)
+    sizes = np.bincount(groups)
+    assert ((sizes >= least) & (sizes < 2 * least)).all()
+    if len(sizes) > 3 and columns == 1:  # on a line, no group lies within another
+        ordered = groups[np.argsort(X[:, 0], kind="stable")]
+        ends = [X[groups == one, 0] for one in dict.fromkeys(ordered.tolist())]
+        assert all(one.max() <= other.min() for one, other in pairwise(ends))
+
+
+def test_equal_rows_are_grouped_too() -> None:
+    assert sorted(np.bincount(neighbours(np.ones((35, 3)), 10)).tolist()) == [10, 10, 15]
+
+
+def test_codes_are_tied_by_the_means_of_their_groups() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(37, 4))
+    Z = codes(X, unit_rows(rng.normal(size=(6, 4))))
+    groups = neighbours(unit_rows(X), 5)
+    means = np.array([Z.toarray()[groups == one].mean(axis=0) for one in range(groups.max() + 1)])[groups]
+    np.testing.assert_allclose(grouped_gram(Z, groups), means.T @ means, atol=1e-12)
+    assert not grouped_gram(Z, groups[:0]).any()

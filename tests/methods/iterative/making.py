@@ -26,9 +26,22 @@ ALGORITHMS = {
     "fednova": "FedNova",
     "fedrep": "FedRep",
     "fedbabu": "FedBABU",
+    "fedexp": "FedExP",
+    "feddc": "FedDC",
+    "fedala": "FedALA",
+    "fedmtl": "FedMTL",
+    "apple": "Apple",
 }
 """All algorithms for any learner, by the name that a federation file uses."""
-DEEP = {"moon": "Moon", "fedrod": "FedRoD", "fedlc": "FedLC", "spherefed": "SphereFed", "fedproto": "FedProto"}
+DEEP = {
+    "moon": "Moon",
+    "fedntd": "FedNTD",
+    "fedsam": "FedSAM",
+    "fedrod": "FedRoD",
+    "fedlc": "FedLC",
+    "spherefed": "SphereFed",
+    "fedproto": "FedProto",
+}
 """Those for networks, which need torch."""
 if find_spec("torch"):
     ALGORITHMS |= DEEP

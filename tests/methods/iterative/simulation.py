@@ -43,7 +43,8 @@ def simulate(rule: TrainingRule, sites: Sequence[SiteData], seed: int = 0) -> Pl
         rows, y = setup.rows_of(site, learner.dtype), label_indices(site.y, names)
         rows = setup.scaled(rows, centre, spread, learner.dtype)
         rng = generator(seed, number, site.name)
-        return Task(learner, rows, y, effort, rng, len(names), first, rule.loss_of_rows, number)
+        step = rule.local_step if rule.has_own("local_step") else None
+        return Task(learner, rows, y, effort, rng, len(names), first, rule.loss_of_rows, number, step=step)
 
     shared = rule.shared(first)
     like, state, owns = Tree(rule.sent_like(shared)), Tree(rule.start(shared)), [State() for _ in ordered]

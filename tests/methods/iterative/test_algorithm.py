@@ -33,7 +33,7 @@ SITES = unlike()
 )
 def test_terms_there_and_back(name, options):
     cls = algorithm_class(name)
-    algorithm = cls(**options)
+    algorithm = cls(**{key: value for key, value in options.items() if name != "apple" or key != "aggregation"})
     assert cls.from_terms(algorithm.terms()) == algorithm
     sent = msgspec.msgpack.encode(Hello(rounds=1, terms=algorithm.terms()))
     read = msgspec.msgpack.decode(sent, type=Hello).terms

@@ -14,7 +14,7 @@ from fedgeom.extend import Algorithm, Network, TorchLearner, TorchOptimizer, own
 from fedgeom.federation.method import METHODS
 from fedgeom.methods.iterative import Adam, Optimizer
 from fedgeom.methods.iterative.learners import LEARNERS
-from tests.methods.iterative.making import unlike
+from tests.methods.iterative.making import DEEP, unlike
 
 torch = pytest.importorskip("torch", reason="needs the torch extra")
 KIND = {"network": "mlp", "n_rounds": 2, "epochs": 2, "learning_rate": 0.05}
@@ -172,7 +172,7 @@ def body():
     )
 
 
-@pytest.mark.parametrize("name", ["FedAvg", "Moon", "FedRoD", "FedLC", "SphereFed", "FedProto", "HyperFed"])
+@pytest.mark.parametrize("name", ["FedAvg", *DEEP.values(), "HyperFed"])
 def test_every_deep_algorithm_takes_a_body_of_ones_own(name):
     method = getattr(fedgeom, name)(network=body(), n_rounds=1, epochs=1)
     assert method.network.width in (6, 20)  # HyperFed adds an embedding of 20 features
@@ -183,7 +183,7 @@ def test_every_deep_algorithm_takes_a_body_of_ones_own(name):
 
 def test_a_whole_module_takes_the_place_of_the_usual_network_where_no_head_is_the_algorithms():
     learner = TorchLearner("own-module", lambda columns, classes: torch.nn.Linear(columns, classes))
-    for name in ("Moon", "FedLC"):
+    for name in ("Moon", "FedLC", "FedNTD", "FedSAM"):
         method = getattr(fedgeom, name)(learner=learner, n_rounds=1, epochs=1)
         assert method.network is None
         assert chances(method).shape[1] >= 2

@@ -89,7 +89,7 @@ def test_no_masked_question_in_an_open_run():
         ({"given": model(intercept=np.array([1e300]))}, "some are huge or no numbers"),
         ({"given": model(intercept=np.zeros(1, np.float32))}, "its numbers are of other dtypes"),
         ({"given": model(intercept=np.zeros(1, np.int64))}, "its numbers are of other dtypes"),
-        ({"faster": ("s0",)}, "the terms of this run raise nobody's learning rate"),
+        ({"faster": ("s0",)}, "the terms of this run raise no site's learning rate"),
         ({"agreed": bytes(32)}, "about other classes or another scale than this site was told"),
         ({"round": -1}, "not a valid 'train.open' message"),
     ],

@@ -65,7 +65,7 @@ def test_a_start_that_does_not_fit_is_refused():
     with pytest.raises(InputError, match="wanted a model of the same learner or network, with"):
         fedgeom.run(method, sites, start=fedgeom.run(method, wide).model)
     with pytest.raises(InputError, match="a method that trains in rounds"):
-        fedgeom.run(fedgeom.Ridge(), sites, start=fedgeom.run(method, sites).model)
+        fedgeom.run(fedgeom.Ridge(features="linear"), sites, start=fedgeom.run(method, sites).model)
     with pytest.raises(InputError, match="wanted a model, such as run"):
         fedgeom.run(method, sites, start="model.safetensors")
 

@@ -51,6 +51,8 @@ def secure(name: str, sites: list[SiteData], policy: fedgeom.Policy | None = Non
 ALGORITHMS = {
     "FedAvgM": ({"server_learning_rate": 0.7, "server_momentum": 0.6}, twin.fedavgm),
     "FedNova": ({}, twin.fednova),
+    "FedExP": ({"epsilon": 1e-3}, twin.fedexp),
+    "FedDC": ({"alpha": 0.3}, twin.feddc),
 }
 
 
@@ -63,6 +65,18 @@ def test_other_algorithms_are_the_papers(name: str, share: float, classes: int) 
     assert whole(secure(name, SITES[classes], participation=share, **settings).model) == pytest.approx(
         expected, **NEAR
     )
+
+
+@classes_too
+@pytest.mark.parametrize("share", [1.0, 0.6])
+def test_mixtures_of_own_and_joint_models_are_the_papers(share: float, classes: int) -> None:
+    settings = {"weight_learning_rate": 5.0, "weight_rows": 0.7, "weight_steps": 6}
+    expected = {"rate": 5.0, "share": 0.7, "steps": 6}
+    joint, models = twin.fedala(clients(classes), work(participation=share), **expected)
+    run = secure("FedALA", SITES[classes], participation=share, **settings)
+    assert whole(run.model) == pytest.approx(joint, **NEAR)
+    for site, model in zip(SITES[classes], models, strict=True):
+        assert own(run, site.name) == pytest.approx(model, **NEAR)
 
 
 @classes_too
@@ -81,6 +95,24 @@ def test_heads_that_are_trained_before_the_body(classes: int) -> None:
     body, models = twin.fedrep(clients(classes), work(participation=0.6), head, head_epochs=3)
     run = secure("FedRep", SITES[classes], participation=0.6, head_epochs=3)
     assert run.model.parameters["weights"].ravel() == pytest.approx(body, **NEAR)
+    for site, model in zip(SITES[classes], models, strict=True):
+        assert own(run, site.name) == pytest.approx(model, **NEAR)
+
+
+PERSONAL = {
+    "FedMTL": ({"lam": 0.5}, twin.fedmtl),
+    "Apple": ({"share_learning_rate": 0.05, "mu": 0.1, "settling": 0.75}, twin.apple),
+}
+
+
+@classes_too
+@pytest.mark.parametrize("share", [1.0, 0.6])
+@pytest.mark.parametrize("name", PERSONAL)
+def test_models_of_ones_own_are_the_papers(name: str, share: float, classes: int) -> None:
+    settings, algorithm = PERSONAL[name]
+    joint, models = algorithm(clients(classes), work(participation=share), **settings)
+    run = secure(name, SITES[classes], participation=share, **settings)
+    assert whole(run.model) == pytest.approx(joint, **NEAR)
     for site, model in zip(SITES[classes], models, strict=True):
         assert own(run, site.name) == pytest.approx(model, **NEAR)
 

@@ -237,6 +237,45 @@ def ditto(clients, work, *, lam):
     return w, [personal(k, w, generator(work.seed, LAST, client.name)) for k, client in enumerate(clients)]
 
 
+def fedmtl(clients, work, *, lam):
+    """Smith et al. 2017 with Ω = (I − 11ᵀ/K)²; the mean of all w_k is that of the last round, as in a simulation.
+
+    Without a client's own model yet it begins with the mean; in the end each visits the last mean once more.
+    """
+    w, own = clients[0].start, {}
+
+    def near(k, mean_of_all, rng):
+        return work.visit(clients[k], own.get(k, mean_of_all), rng, pull=lambda v: lam * (v - mean_of_all))
+
+    for t in range(work.n_rounds):
+        there = work.chosen(clients, t)
+        for k in there:
+            own[k] = near(k, w, generator(work.seed, t, clients[k].name))
+        w = mean([own[k] for k in there])
+    return w, [near(k, w, generator(work.seed, LAST, client.name)) for k, client in enumerate(clients)]
+
+
+def apple(clients, work, *, share_learning_rate, mu, settling):
+    """Luo and Wu 2022: core models w_j in the open, and for each client shares p_ij of them; p_ij begin as 1/K."""
+    K = len(clients)
+    cores, shares = [clients[0].start] * K, [np.full(K, 1 / K) for _ in clients]
+    last = int(settling * work.n_rounds)
+    for t in range(work.n_rounds):
+        firmness = mu * (np.cos(t * np.pi / last) + 1) / 2 if t < last else 0
+        given = list(cores)
+        for i in work.chosen(clients, t):
+            client, own = clients[i], list(given)
+            for rows in work.batches(client, generator(work.seed, t, client.name)):
+                slope = client.slope(sum(p * w for p, w in zip(shares[i], own, strict=True)), rows)
+                slopes = [slope @ w + firmness * (p - 1 / K) for p, w in zip(shares[i], own, strict=True)]
+                own[i] = own[i] - work.learning_rate * shares[i][i] * slope
+                shares[i] = shares[i] - share_learning_rate * np.array(slopes)
+            cores[i] = own[i]
+    there = work.chosen(clients, work.n_rounds - 1)
+    joint = mean([cores[i] for i in there], [clients[i] for i in there])
+    return joint, [sum(p * w for p, w in zip(own, cores, strict=True)) for own in shares]
+
+
 def pfedme(clients, work, *, local_rounds, inner_steps, lam, outer_learning_rate, inner_learning_rate, beta):
     """T Dinh et al. 2020, Algorithm 1; in the end θ_k around the last w, on all rows, with the steps of one round."""
     w = clients[0].start
@@ -339,6 +378,65 @@ def fedavgm(clients, work, *, server_learning_rate, server_momentum, combine=mea
         m = server_momentum * m + combine(models, there) - w
         w = w + server_learning_rate * m
     return w
+
+
+def fedexp(clients, work, *, epsilon):
+    """Jhunjhunwala, Wang and Joshi 2023, Algorithm 1, with p_k for 1/M: η_g = max(1, Σ p‖Δ_k‖²/(2(‖Δ‖² + ε)))."""
+    w = clients[0].start
+    for t in range(work.n_rounds):
+        there = [clients[k] for k in work.chosen(clients, t)]
+        changes = [work.visit(one, w, generator(work.seed, t, one.name)) - w for one in there]
+        together = mean(changes, there)
+        apart = mean([np.array([np.linalg.norm(change) ** 2]) for change in changes], there)[0]
+        w = w + max(1.0, apart / (2 * (np.linalg.norm(together) ** 2 + epsilon))) * together
+    return w
+
+
+def feddc(clients, work, *, alpha):
+    """Gao et al. 2022: local drifts h_k, and the last changes of a client and of all."""
+    w = clients[0].start
+    h, last = {client.name: 0 * w for client in clients}, {client.name: 0 * w for client in clients}
+    shared = 0 * w
+    for t in range(work.n_rounds):
+        there, moved, changes = [clients[k] for k in work.chosen(clients, t)], [], []
+        for client in there:
+            name, rate = client.name, work.learning_rate * work.count(client)
+
+            def pull(v, name=name, rate=rate, w=w, shared=shared):
+                return alpha * (v + h[name] - w) + (last[name] - shared) / rate
+
+            new = work.visit(client, w, generator(work.seed, t, name), pull=pull)
+            h[name], last[name] = h[name] + new - w, new - w
+            moved.append(new + h[name])
+            changes.append(last[name])
+        w, shared = mean(moved, there), mean(changes, there)
+    return w
+
+
+def fedala(clients, work, *, rate, share, steps):
+    """Zhang et al. 2023, Eq. 4 and 5, over all parameters. Returns the joint model and the clients' last mixtures."""
+    w, own, weights = clients[0].start, {}, {}
+
+    def mixture(client, rng):
+        if client.name not in own:
+            return w
+        v, W = own[client.name], weights.get(client.name, np.ones_like(w))
+        count = max(ceil(share * len(client)), 2)
+        rows = rng.permutation(len(client))[:count]
+        part = replace(client, X=client.X[rows], y=client.y[rows])
+        for _ in range(steps):
+            W = np.clip(W - rate * part.slope(v + (w - v) * W) * (w - v), 0, 1)
+        weights[client.name] = W
+        return v + (w - v) * W
+
+    for t in range(work.n_rounds):
+        there = [clients[k] for k in work.chosen(clients, t)]
+        for client in there:
+            rng = generator(work.seed, t, client.name)
+            begin = mixture(client, rng)
+            own[client.name] = work.visit(client, begin, rng)
+        w = mean([own[client.name] for client in there], there)
+    return w, [mixture(client, generator(work.seed, LAST, client.name)) for client in clients]
 
 
 def fednova(clients, work):

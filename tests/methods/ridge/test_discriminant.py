@@ -77,7 +77,7 @@ def test_a_class_between_two_others_is_seen() -> None:
     X = np.column_stack([3.0 * y + rng.normal(size=900), rng.normal(size=900)])
     sites = fedgeom.split(X, np.array(["low", "middle", "high"])[y], n_sites=3)
     right = {
-        rule: fedgeom.run(fedgeom.Ridge(rule=rule), sites).model.score(*pooled(sites))  # type: ignore[arg-type]
+        rule: fedgeom.run(fedgeom.Ridge(features="linear", rule=rule), sites).model.score(*pooled(sites))  # type: ignore[arg-type]
         for rule in ("ridge", "discriminant")
     }
     assert right["ridge"] < 0.75

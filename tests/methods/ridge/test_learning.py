@@ -37,7 +37,7 @@ def begun(floors: tuple[int, int] = (1, 1)) -> tuple[FeatureFit, FeatureProblem,
 def test_moments_are_those_of_the_pooled_table_whatever_the_units() -> None:
     sites = blobs()
     X, y = pooled(sites)
-    plan, fit = FeatureProblem(Ridge(), 0, (1, 1), 5, 3), FeatureFit()
+    plan, fit = FeatureProblem(Ridge(features="linear"), 0, (1, 1), 5, 3), FeatureFit()
     words = [to_wide(column_moments(s.X, codes(s.y), 3), sites=4) for s in sites]
     fit.take(np.add.reduce(words, axis=0, dtype=np.uint64), plan)
     ground = fit.finished(plan)

@@ -40,7 +40,7 @@ def test_the_ledger_says_what_is_revealed_and_metrics_what_was_chosen() -> None:
     assert run.metrics["alpha"] == run.model.alpha
     told = {entry.kind for entry in run.ledger if not entry.reveals.startswith("nothing")}
     assert told == {"join.keys", "names.vocabulary", "sum.masked", "sum.shares"}
-    assert any("hidden by the others' rows alone" in line for line in leaves(fedgeom.Ridge()))
+    assert any("hidden by the others' rows alone" in line for line in leaves(fedgeom.Ridge(features="linear")))
 
 
 def test_probabilities_are_calibrated() -> None:
@@ -48,7 +48,7 @@ def test_probabilities_are_calibrated() -> None:
     y = rng.integers(0, 2, 6000)
     X = rng.normal(size=(6000, 4)) + 0.8 * y[:, None] * [1, 0, 0, 0]
     sites = fedgeom.split(X[:4000], np.array(["no", "yes"])[y[:4000]], n_sites=3)
-    p = fedgeom.run(fedgeom.Ridge(), sites).model.predict_proba(X[4000:])[:, 1]
+    p = fedgeom.run(fedgeom.Ridge(features="linear"), sites).model.predict_proba(X[4000:])[:, 1]
     for low, high in [(0.2, 0.4), (0.4, 0.6), (0.6, 0.8)]:
         inside = (p > low) & (p < high)
         assert abs(y[4000:][inside].mean() - p[inside].mean()) < 0.06
@@ -70,28 +70,33 @@ def test_it_keeps_the_contract_on_images(check: Check) -> None:
 
 def test_folds_choose_alpha_too() -> None:
     sites = blobs(rows=60)
-    run = fedgeom.run(fedgeom.Ridge(alpha="folds"), sites)
-    assert run.model.alpha == fedgeom.Ridge(alpha="folds").plain(sites).model.alpha
+    run = fedgeom.run(fedgeom.Ridge(features="linear", alpha="folds"), sites)
+    assert run.model.alpha == fedgeom.Ridge(features="linear", alpha="folds").plain(sites).model.alpha
     assert run.model.score(*pooled(sites)) > 0.85
 
 
 def test_sites_need_not_have_every_class() -> None:
     X, y = pooled(blobs())
     alone = [SiteData(str(label), X[y == label], y[y == label]) for label in np.unique(y)]
-    run, mixed = fedgeom.run(fedgeom.Ridge(), alone), fedgeom.run(fedgeom.Ridge(), blobs())
+    run, mixed = (
+        fedgeom.run(fedgeom.Ridge(features="linear"), alone),
+        fedgeom.run(fedgeom.Ridge(features="linear"), blobs()),
+    )
     np.testing.assert_allclose(run.model.weights, mixed.model.weights, rtol=1e-6, atol=1e-8)
 
 
 def test_wrong_input_is_refused_by_name() -> None:
     sites = blobs()
     with pytest.raises(InputError, match="missing everywhere: c7"):
-        fedgeom.run(fedgeom.Ridge(classes=("c0", "c1", "c2", "c7")), sites)
+        fedgeom.run(fedgeom.Ridge(features="linear", classes=("c0", "c1", "c2", "c7")), sites)
     with pytest.raises(InputError, match="labels outside the agreed classes: c2"):
-        fedgeom.run(fedgeom.Ridge(classes=("c0", "c1")), sites)
+        fedgeom.run(fedgeom.Ridge(features="linear", classes=("c0", "c1")), sites)
     with pytest.raises(InputError, match="25 cells, but rows have 5 columns"):
         fedgeom.run(fedgeom.Ridge(features="conv", shape=(5, 5, 1)), sites)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="one class"):
-        fedgeom.run(fedgeom.Ridge(), [s.relabel(dict.fromkeys(("c0", "c1", "c2"), "a")) for s in sites])
+        fedgeom.run(
+            fedgeom.Ridge(features="linear"), [s.relabel(dict.fromkeys(("c0", "c1", "c2"), "a")) for s in sites]
+        )
 
 
 def test_fewer_rows_than_a_policy_asks_for_each_feature_are_refused() -> None:
@@ -124,7 +129,9 @@ def test_parts_that_a_policy_does_not_let_through_are_refused_before_anything_is
 def test_rare_classes_stay_at_home_where_policies_say_so() -> None:
     sites = blobs(rows=60)
     odd = SiteData("odd", sites[0].X[:12], np.array(["c0"] * 10 + ["rare"] * 2))
-    run = fedgeom.run(fedgeom.Ridge(), [*sites, odd], policy=fedgeom.Policy(single_site_classes=False))
+    run = fedgeom.run(
+        fedgeom.Ridge(features="linear"), [*sites, odd], policy=fedgeom.Policy(single_site_classes=False)
+    )
     assert run.model.names == ("c0", "c1", "c2")
     assert run.metrics["rows"] == 250
     assert run.local["odd"]["left out"] == ["rare"]
@@ -144,5 +151,6 @@ def test_sparse_tables_give_the_same_model() -> None:
     sites = blobs()
     thin = [SiteData(site.name, csr_array(site.X), site.y) for site in sites]
     assert (
-        fedgeom.run(fedgeom.Ridge(), thin).model.to_bytes() == fedgeom.run(fedgeom.Ridge(), sites).model.to_bytes()
+        fedgeom.run(fedgeom.Ridge(features="linear"), thin).model.to_bytes()
+        == fedgeom.run(fedgeom.Ridge(features="linear"), sites).model.to_bytes()
     )

@@ -64,6 +64,6 @@ def test_a_file_whose_parts_do_not_fit_is_refused(model: RidgeModel) -> None:
 
 def test_convolutions_are_in_single_precision_and_nothing_else_is() -> None:
     sites = fedgeom.split(np.random.default_rng(0).random((60, 16)), np.arange(60) % 2, n_sites=3)
-    assert not fedgeom.run(fedgeom.Ridge(), sites).model.single
+    assert not fedgeom.run(fedgeom.Ridge(features="linear"), sites).model.single
     conv = {"name": "random-conv", "n_filters": 4, "patch_size": 2, "pools": 1, "means": 1}
     assert fedgeom.run(fedgeom.Ridge(features=conv, shape=(4, 4, 1)), sites).model.single

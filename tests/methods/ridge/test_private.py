@@ -52,7 +52,7 @@ def test_without_noise_it_is_the_ridge_of_the_rows(rule: str) -> None:
     settings = job(rule=rule, privacy=DP(epsilon=1, clip=20.0), alpha=1e-3)
     total = private.bounded_sums(X, codes, 3, 20.0).astype(np.float64)
     model = private.private_model(settings, total, CLASSES, 4, 0, 0.0)
-    usual = Ridge(rule=rule, classes=CLASSES, alpha=1e-3).plain(sites).model
+    usual = Ridge(features="linear", rule=rule, classes=CLASSES, alpha=1e-3).plain(sites).model
     test = table(1000, "t")
     assert (model.predict(test.X) == usual.predict(test.X)).mean() > 0.98
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
 
+import fedgeom
 from fedgeom import Ridge
 from fedgeom.errors import InputError
 from fedgeom.federation.messages import decode, encode
+from fedgeom.methods.aggregation import GroupMedian
 from fedgeom.methods.ridge.features import Fourier, LinearFeatures
 from fedgeom.methods.ridge.image_features import Conv
 from fedgeom.protocols.join.messages import Hello
@@ -45,7 +48,7 @@ def test_wrong_settings_say_what_is_wanted(changes: dict[str, Any], message: str
 @pytest.mark.parametrize(
     "method",
     [
-        Ridge(),
+        Ridge(features="linear"),
         Ridge(features="conv", shape=(28, 28, 1)),  # type: ignore[arg-type]
         Ridge(features=["linear", Fourier(n_components=7)], alpha=3, balanced=True, classes=("a", "b")),  # type: ignore[arg-type]
     ],
@@ -61,7 +64,7 @@ def test_maps_are_given_by_name_by_table_or_as_they_are() -> None:
     listed = Ridge(features=["linear", {"name": "fourier", "n_components": 5}])  # type: ignore[arg-type]
     assert listed.maps == (LinearFeatures(), Fourier(n_components=5))
     assert Ridge(features=Conv(n_rounds=4), shape=(28, 28, 1)).rounds == 4
-    assert Ridge().rounds == 1
+    assert Ridge(features="linear").rounds == 1
 
 
 def test_as_many_sums_are_planned_as_the_most_features_need() -> None:
@@ -75,5 +78,30 @@ def test_as_many_sums_are_planned_as_the_most_features_need() -> None:
         ).planned_parts
         == 4
     )
-    assert Ridge().most_features == 8192
-    assert Ridge().planned_parts == 6  # 33.6 million and 8.2 million numbers
+    assert Ridge(features="linear").most_features == 8192
+    assert Ridge(features="linear").planned_parts == 6  # 33.6 million and 8.2 million numbers
+
+
+def test_ridge_alone_has_the_settings_of_the_automatic_choice_and_linear_is_the_plain_form() -> None:
+    usual = Ridge()
+    assert usual.maps == (LinearFeatures(), Fourier())
+    assert (usual.rule, usual.balanced, usual.alpha) == ("discriminant", True, "folds")
+    plain = Ridge(features="linear")  # type: ignore[arg-type]
+    assert plain.maps == (LinearFeatures(),)
+    assert (plain.rule, plain.balanced, plain.alpha) == ("ridge", False, "gcv")
+    assert Ridge(alpha=3.0) == dataclasses.replace(usual, alpha=3.0)
+    assert Ridge(features="linear", rule="discriminant").alpha == "gcv"  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"personal": True},
+        {"updatable": True},
+        {"privacy": fedgeom.DP(epsilon=1.0, delta=1e-5, clip=1.0), "classes": ("a", "b")},
+        {"aggregation": GroupMedian(n_groups=3)},
+        {"shape": (4, 4, 1)},
+    ],
+)
+def test_what_needs_one_sum_over_rows_alike_has_linear_features(settings: dict[str, Any]) -> None:
+    assert Ridge(**settings) == Ridge(**settings, features="linear", rule="ridge", balanced=False, alpha="gcv")

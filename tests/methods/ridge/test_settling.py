@@ -49,7 +49,7 @@ def test_sites_that_are_alike_keep_near_the_joint_model() -> None:
 
 
 def test_without_personal_there_is_one_model_and_no_evidence() -> None:
-    run = fedgeom.run(fedgeom.Ridge(), blobs())
+    run = fedgeom.run(fedgeom.Ridge(features="linear"), blobs())
     assert run.model.for_site(run.local["s0"]) is run.model
     assert "right when left out, by strength" not in run.metrics
     with pytest.raises(InputError, match="wanted"):

@@ -39,7 +39,7 @@ from tests.methods.ridge.making import SHAPE, SMALL_CONV, blobs, images
 def test_data_that_cannot_be_used_are_refused_naming_the_site(
     data: SiteData, settings: dict[str, Any], words: str
 ) -> None:
-    method = Ridge(**settings)
+    method = Ridge(**{"features": "linear"} | settings)
     with pytest.raises(InputError, match=words):
         fresh(method, data).check(method)
 
@@ -67,7 +67,7 @@ def false_moments(ask: Any) -> Any:
     ],
 )
 def test_products_of_other_features_than_the_terms_make_are_refused(lie: Any, words: str) -> None:
-    (reason,) = refusals(Ridge(), blobs(), SumGram, lie)
+    (reason,) = refusals(Ridge(features="linear"), blobs(), SumGram, lie)
     assert words in reason
 
 
@@ -96,12 +96,12 @@ def false_part(ask: CheckPart) -> CheckPart:
     ],
 )
 def test_a_false_solution_or_sum_is_not_taken(kind: Any, lie: Any, words: str) -> None:
-    (reason,) = refusals(Ridge(), blobs(), kind, lie)
+    (reason,) = refusals(Ridge(features="linear"), blobs(), kind, lie)
     assert words in reason
 
 
 def test_weights_that_do_not_solve_the_equations_are_found_out_at_the_last_part() -> None:
-    heard, engine = overhear(Ridge(), blobs())
+    heard, engine = overhear(Ridge(features="linear"), blobs())
     own = [one for one in heard if one.name == "s0"]
     at = next(number for number, one in enumerate(own) if isinstance(one.question, TakeSolution))
     lie = pack(RUN, "ridge", false_weights(own[at].question))
@@ -119,12 +119,12 @@ def test_the_temperature_follows_from_a_sum_that_is_checked() -> None:
         total[0] = np.uint64(0)
         return TakeResult(result=msgspec.structs.replace(ask.result, total=Array.of(total)))
 
-    (reason,) = refusals(Ridge(), blobs(), TakeResult, lie)
+    (reason,) = refusals(Ridge(features="linear"), blobs(), TakeResult, lie)
     assert "its tag does not fit" in reason
-    assert hold(Ridge(), blobs()).model.temperature in TEMPERATURES
+    assert hold(Ridge(features="linear"), blobs()).model.temperature in TEMPERATURES
 
 
-@pytest.mark.parametrize("method", [Ridge(), Ridge(features=SMALL_CONV, shape=SHAPE)])
+@pytest.mark.parametrize("method", [Ridge(features="linear"), Ridge(features=SMALL_CONV, shape=SHAPE)])
 def test_every_site_makes_the_joint_model_itself(method: Ridge) -> None:
     sites = blobs() if not method.shape else images()
     assert_model_files_are_the_sites_own(method, sites)
@@ -136,5 +136,5 @@ def test_every_site_makes_the_joint_model_itself(method: Ridge) -> None:
 
 
 def test_before_it_has_the_model_a_site_has_nothing() -> None:
-    site = fresh(Ridge(), blobs()[0])
+    site = fresh(Ridge(features="linear"), blobs()[0])
     assert (site.result(), site.model_file()) == ({}, b"")

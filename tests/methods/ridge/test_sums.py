@@ -56,7 +56,10 @@ def test_temperatures_are_tried_on_some_thousand_rows_whoever_has_them() -> None
 
 def test_weights_of_rare_classes_cost_digits() -> None:
     fit = FeatureFit(counts=Array.of(np.array([999.0, 1.0])))
-    usual, heavy = gram_bits(Ridge(), fit, 4), gram_bits(Ridge(balanced=True), fit, 4)
+    usual, heavy = (
+        gram_bits(Ridge(features="linear"), fit, 4),
+        gram_bits(Ridge(features="linear", balanced=True), fit, 4),
+    )
     assert usual == 44  # the most there are
     assert heavy == 60 - 21  # 1,000 rows, 4 sites, and a row that counts 500
 

@@ -46,7 +46,7 @@ def pool(drawn: Tables) -> tuple[np.ndarray, np.ndarray]:
 def secure(drawn: Tables = DRAWN, policy: fedgeom.Policy | None = None, **settings: Any) -> fedgeom.Run:
     """Run tables through the whole protocol."""
     sites = [fedgeom.SiteData(name, X, y) for name, (X, y) in drawn.items()]
-    run = fedgeom.run(fedgeom.Ridge(**settings), sites, seed=SEED, policy=policy)
+    run = fedgeom.run(fedgeom.Ridge(**{"features": "linear"} | settings), sites, seed=SEED, policy=policy)
     assert "sum.masked" in {entry.kind for entry in run.ledger}
     return run
 
@@ -142,7 +142,9 @@ def test_rows_of_rare_classes_and_of_lost_sites_are_in_no_number() -> None:
     kept = odd | {"s0": (X[9:], y[9:])}
     assert_same(secure(odd, policy).model, twin.ridge(*pool(kept), NAMES, seed=SEED))
     sites = [fedgeom.SiteData(name, *one) for name, one in DRAWN.items()]
-    run = fedgeom.run(fedgeom.Ridge(alpha=1.0), sites, seed=SEED, interfere=kill("s2", "ridge.columns"))
+    run = fedgeom.run(
+        fedgeom.Ridge(features="linear", alpha=1.0), sites, seed=SEED, interfere=kill("s2", "ridge.columns")
+    )
     others = {name: one for name, one in DRAWN.items() if name != "s2"}
     assert_same(run.model, twin.ridge(*pool(others), NAMES, seed=SEED, alpha=1.0))
 

@@ -135,7 +135,7 @@ def test_another_preparation_is_not_what_the_terms_stand_for() -> None:
 def test_what_cannot_be_updated_says_what_would_be() -> None:
     sites = blobs()
     with pytest.raises(InputError, match="updatable=True"):
-        fedgeom.run(fedgeom.Ridge(), sites).update(added=sites)
+        fedgeom.run(fedgeom.Ridge(features="linear"), sites).update(added=sites)
     with pytest.raises(InputError, match="cannot be updated"):
         fedgeom.run(fedgeom.Moments(space="euclidean"), sites).update(added=sites)
     run = fedgeom.run(RIDGE, sites)

@@ -42,6 +42,25 @@ def test_hospitals_that_differ_get_models_that_differ() -> None:
     assert spread[1] > 3 * spread[0]
 
 
+def test_donors_that_are_measured_differently_have_models_of_their_own_of_several_classes() -> None:
+    """On the joint scale a donor's rows lie in a corner; each alone could tell its classes apart."""
+    rng = np.random.default_rng(0)
+    centres = 2 * rng.normal(size=(4, 8))
+    sites = []
+    for at in range(6):
+        y = np.concatenate([np.repeat(np.arange(4), 6), rng.choice(4, size=60, p=rng.dirichlet(np.ones(4)))])
+        mixed = (np.eye(8) + 0.5 * rng.normal(size=(8, 8))) * np.exp(1.5 * rng.normal())
+        X = (centres[y] + rng.normal(size=(len(y), 8))) @ mixed + 20 * rng.normal(size=8)
+        sites.append(SiteData(f"d{at}", X, np.array(list("abcd"))[y]))
+    run = fedgeom.run(Shrunk(), sites, holdout=0.3)
+    assert run.evaluation is not None
+    own, local = run.evaluation["own"].accuracy, run.evaluation["local"].accuracy
+    assert own is not None
+    assert local is not None
+    assert own.value > 0.95
+    assert own.value > local.value - 0.03
+
+
 def test_only_sums_leave_the_sites() -> None:
     run = fedgeom.run(Shrunk(**QUICK), hospitals())  # type: ignore[arg-type]
     assert not {"train.update", "topo.description"} & {entry.kind for entry in run.ledger}

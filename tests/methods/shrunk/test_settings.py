@@ -10,7 +10,7 @@ import pytest
 from fedgeom import Shrunk
 from fedgeom.errors import InputError
 from fedgeom.methods.iterative.setup import SumTrainingColumns
-from fedgeom.methods.shrunk.settings import RIDGES, STRENGTHS
+from fedgeom.methods.shrunk.settings import RIDGES
 from fedgeom.methods.shrunk.site import ShrunkSite, SumRankingEvidence, SumTerms
 from fedgeom.protocols.doubts import SumDoubts
 from fedgeom.protocols.names import CountNames
@@ -42,8 +42,11 @@ def test_terms_travel_and_come_back() -> None:
 def test_candidates_go_from_little_to_much() -> None:
     method = Shrunk()
     assert method.ridges.tolist() == sorted(RIDGES)
-    assert method.strengths.tolist() == sorted(STRENGTHS)
-    assert np.isinf(method.strengths[-1])  # the joint model itself is among them
+    for outcomes in (1, 3):
+        strengths = method.strengths(outcomes).tolist()
+        assert strengths == sorted(strengths)
+        assert np.isinf(strengths[-1])  # the joint model itself is among them
+    assert len(method.strengths(3)) == len(method.strengths())  # the plan counts on it
 
 
 def test_a_hundred_columns_and_four_million_numbers_are_the_most() -> None:

@@ -59,7 +59,7 @@ def test_all_weight_on_one_candidate_is_that_candidate() -> None:
     quality[1, 2] = 10.0
     own = RankingEvidence(quality, 10.0, np.zeros(6), 60.0)
     w, b = own_model(METHOD, X, y[None], joint, [own], [own], np.ones((1, 6, 5)))
-    wanted, offset = personal(X, y, joint[1], float(METHOD.strengths[2]))
+    wanted, offset = personal(X, y, joint[1], float(METHOD.strengths()[2]))
     np.testing.assert_allclose(w[:, 0], wanted)
     assert b == pytest.approx([offset])
 

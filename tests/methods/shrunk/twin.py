@@ -14,6 +14,8 @@ from sklearn.metrics import roc_auc_score
 
 ALPHAS = (1, 3, 10, 30, 100, 300)
 LAMBDAS = (3, 10, 30, 100, np.inf)
+LAMBDAS_OF_SEVERAL = (0.03, 0.3, 3, 30, np.inf)
+"""With more than two classes, where λ counts in the variances of the site's own rows."""
 TAU = 0.01
 """A penalty on intercepts, so that sites with one class have one."""
 
@@ -72,18 +74,23 @@ def joint_direction(tables, alpha):
     return search(cost, np.zeros(columns + len(tables)))[:columns]
 
 
-def own_direction(X, y, w, strength):
-    """argmin loss(v, b) + λ/2·|v - w|² + τ/2·b²."""
+def best_intercept(X, y, w):
+    """argmin loss(w, b) + τ/2·b² over b."""
+    return minimize_scalar(lambda b: loss(X @ w + b, y) + TAU / 2 * b**2, tol=1e-12).x
+
+
+def own_direction(X, y, w, strength, variance):
+    """argmin loss(v, b) + λ/2·Σ variance·(v - w)² + τ/2·b²."""
     if strength == np.inf:
-        best = minimize_scalar(lambda b: loss(X @ w + b, y) + TAU / 2 * b**2, tol=1e-12)
-        return w, best.x
+        return w, best_intercept(X, y, w)
+    strength = strength * variance
 
     def cost(z):
         v = z[:-1]
         b = z[-1]
         scores = X @ v + b
         error = expit(scores) - y
-        value = loss(scores, y) + strength / 2 * (v - w) @ (v - w) + TAU / 2 * b**2
+        value = loss(scores, y) + (strength * (v - w) ** 2).sum() / 2 + TAU / 2 * b**2
         return value, np.append(X.T @ error + strength * (v - w), error.sum() + TAU * b)
 
     found = search(cost, np.append(w, 0.0))
@@ -99,13 +106,13 @@ def search(cost, start):
 # The choice.
 
 
-def held_out(X, y, fold, directions, strength, count):
+def held_out(X, y, fold, directions, strength, count, variance):
     """Scores of each fold by a model that saw neither its rows nor, in the joint direction, anybody's of the fold."""
     scores = np.zeros(len(y))
     for f in range(count):
         out = fold == f
         if out.any() and not out.all():
-            v, b = own_direction(X[~out], y[~out], directions[f], strength)
+            v, b = own_direction(X[~out], y[~out], directions[f], strength, variance)
             scores[out] = X[out] @ v + b
     return scores
 
@@ -132,7 +139,12 @@ def mean_auc(table):
     return np.average([one["auc"] for one in table], axis=0, weights=weights) if sum(weights) else None
 
 
-def gather(tables, folds_of, count):
+def lambdas(X, several):
+    """The λ that are tried, and what they count in, column by column: of two classes as columns are scaled."""
+    return (LAMBDAS_OF_SEVERAL, X.var(axis=0)) if several else (LAMBDAS, np.ones(X.shape[1]))
+
+
+def gather(tables, folds_of, count, several):
     """Joint directions for each α and fold, and what sites find by cross-validation; tables {name: (X, 0 or 1)}."""
     directions = {}
     for alpha in ALPHAS:
@@ -141,16 +153,17 @@ def gather(tables, folds_of, count):
             directions[alpha, f] = joint_direction(kept, alpha)
     evidence = {}
     for name, (X, y) in tables.items():
-        quality = np.zeros((len(ALPHAS), len(LAMBDAS)))
+        tried, variance = lambdas(X, several)
+        quality = np.zeros((len(ALPHAS), len(tried)))
         spread = np.zeros_like(quality)
         for a, alpha in enumerate(ALPHAS):
-            for s, strength in enumerate(LAMBDAS):
+            for s, strength in enumerate(tried):
                 without = [directions[alpha, f] for f in range(count)]
-                scores = held_out(X, y, folds_of[name], without, strength, count)
+                scores = held_out(X, y, folds_of[name], without, strength, count, variance)
                 quality[a, s] = auc(y, scores)
                 spread[a, s] = scores.std()
         both = 0 < y.sum() < len(y)
-        at_joint = [own_direction(X, y, directions[alpha, count], np.inf)[1] for alpha in ALPHAS]
+        at_joint = [best_intercept(X, y, directions[alpha, count]) for alpha in ALPHAS]
         evidence[name] = {
             "auc": quality,
             "spread": spread,
@@ -158,7 +171,7 @@ def gather(tables, folds_of, count):
             "rows": len(y) if both else 0,
             "intercepts": np.array(at_joint),
         }
-    return tables, [directions[alpha, count] for alpha in ALPHAS], evidence
+    return tables, [directions[alpha, count] for alpha in ALPHAS], evidence, several
 
 
 def joint_model(directions, evidence, temperature):
@@ -170,9 +183,13 @@ def joint_model(directions, evidence, temperature):
     return chosen @ np.array(directions), chosen @ middle
 
 
-def own_model(name, tables, directions, evidence, prior_rows, temperature):
-    """A mixture of a site's candidates, each brought to the same spread of its held-out scores."""
+def own_model(name, tables, directions, evidence, several, prior_rows, temperature):
+    """A mixture of a site's candidates, each brought to the same spread of its held-out scores.
+
+    Of more than two classes, whose scores are compared, the mixture gets the intercept that is best for it.
+    """
     X, y = tables[name]
+    tried, variance = lambdas(X, several)
     one = evidence[name]
     others = mean_auc([evidence[other] for other in tables if other != name])
     mix = shares(one["auc"] if one["rare"] else None, others, one["rows"], prior_rows, temperature)
@@ -182,11 +199,11 @@ def own_model(name, tables, directions, evidence, prior_rows, temperature):
     v = np.zeros(X.shape[1])
     b = 0.0
     for a, s in np.argwhere(mix > 0):
-        direction, intercept = own_direction(X, y, directions[a], LAMBDAS[s])
+        direction, intercept = own_direction(X, y, directions[a], tried[s], variance)
         factor = mix[a, s] * common / one["spread"][a, s]
         v = v + factor * direction
         b = b + factor * intercept
-    return v, b
+    return v, best_intercept(X, y, v) if several else b
 
 
 def prepare(sites, classes, seed=0, scale="joint", count=5):
@@ -197,7 +214,7 @@ def prepare(sites, classes, seed=0, scale="joint", count=5):
     found = []
     for code in [1] if len(classes) == 2 else range(len(classes)):
         told = {name: (X, (codes[name] == code).astype(int)) for name, (X, _) in tables.items()}
-        found.append(gather(told, folds_of, count))
+        found.append(gather(told, folds_of, count, len(classes) > 2))
     return found
 
 
@@ -207,7 +224,7 @@ def settle(gathered, prior_rows=200, temperature=0.01):
     def put(models):
         return np.column_stack([w for w, _ in models]), np.array([b for _, b in models])
 
-    joint = put([joint_model(directions, evidence, temperature) for _, directions, evidence in gathered])
+    joint = put([joint_model(directions, evidence, temperature) for _, directions, evidence, _ in gathered])
     names = list(gathered[0][0])
     return joint, {
         name: put([own_model(name, *one, prior_rows, temperature) for one in gathered]) for name in names

@@ -7,9 +7,9 @@ import pytest
 
 from fedgeom import XCLP, SiteData
 from fedgeom.errors import InputError
-from fedgeom.federation.policy import Policy
-from fedgeom.geometry.graphs.anchors import anchor_scores, codes, fit_anchors
-from fedgeom.methods.xclp.anchors import SumAnchorCells
+from fedgeom.federation.policy import Policy, StrictPolicy
+from fedgeom.geometry.graphs.anchors import anchor_scores, codes, fit_anchors, unit_rows
+from fedgeom.methods.xclp.anchors import SumAnchorCells, summed_rows
 from fedgeom.methods.xclp.core import shared_seed
 from tests.methods.coordinators import RUN, hold, overhear
 from tests.methods.xclp.making import cones
@@ -78,10 +78,29 @@ def test_where_policies_ask_for_it_no_cell_of_too_few_sites_is_summed() -> None:
     method = XCLP(graph="anchors", n_anchors=10, n_rounds=4, min_cell=3)
     fewest = [
         min(int((rows > 0).sum(axis=0).min()) for rows in summed_cells(method, sites, policy))
-        for policy in (None, Policy(single_site_classes=False))
+        for policy in (None, Policy(single_site_classes=False, min_rows=1))
     ]
     assert fewest[0] == 1  # one cluster is the first site's own
     assert fewest[1] == 3
+
+
+def test_where_policies_have_floors_groups_of_rows_change_cells_together() -> None:
+    rows, columns, policy = 120, 4, StrictPolicy()
+    rng = np.random.default_rng(0)
+    sites = [SiteData(f"site-{at}", rng.normal(size=(rows, columns)), np.arange(rows) % 2) for at in range(5)]
+    method = XCLP(graph="anchors", n_anchors=50, n_rounds=5)
+    heard, engine = overhear(method, sites, policy=policy)
+    (asked, *_) = [one for one in heard if isinstance(one.question, SumAnchorCells) and one.name == "site-1"]
+    part = engine.runners["site-1"].restore(RUN, asked.memory).anchors
+    summed = summed_rows(part.rows, policy.min_rows)
+    units = unit_rows(part.rows)
+    for at, (total, size) in enumerate(zip(summed.totals, summed.sizes, strict=True)):
+        assert size >= policy.min_rows
+        np.testing.assert_allclose(total, units[summed.groups == at].sum(axis=0), atol=1e-12)
+    found = hold(method, sites, policy=policy).model.anchors
+    assert 2 <= len(found) <= 5 * rows // (2 * policy.min_rows * policy.min_sites)
+    few = [SiteData(site.name, site.X[: policy.min_rows], site.y[: policy.min_rows]) for site in sites]
+    assert len(hold(method, few, policy=policy).model.anchors) == 1
 
 
 def test_nothing_to_spread_is_said() -> None:

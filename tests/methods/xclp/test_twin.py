@@ -171,9 +171,9 @@ def test_through_anchors(clusters: str, variant: str, confidence: str) -> None:
 
 def test_policies_leave_out_clusters_of_few_rows_or_sites() -> None:
     drawn = skewed(seed=102, sites=6)
-    policy = fedgeom.Policy(single_site_classes=False, min_sites=3, min_rows=8)
+    policy = fedgeom.Policy(single_site_classes=False, min_sites=3, min_rows=1)  # more rows would stand in groups
     how = twin.Clusters(12, 4, least=8, min_sites=3)
-    method = fedgeom.XCLP(graph="anchors", n_anchors=12, n_rounds=4, min_cell=2)
+    method = fedgeom.XCLP(graph="anchors", n_anchors=12, n_rounds=4, min_cell=8)
     run = fedgeom.run(method, sites_of(drawn), seed=SEED, policy=policy)
     assert_same(run, twin.propagate_by_anchors(drawn, twin.OURS, how, SEED)[0])
     assert len(twin.find_anchors(drawn, how, SEED)) < len(

@@ -10,6 +10,7 @@ from fedgeom.errors import InputError
 from fedgeom.federation.method import METHODS
 from fedgeom.methods.iterative.algorithm import Algorithm
 from fedgeom.methods.xclp_training.settings import InnerAlgorithm, _fits
+from tests.methods.iterative.making import DEEP
 from tests.methods.xclp_training.making import quick, sites
 
 ENGINES = sorted(
@@ -24,7 +25,7 @@ def test_the_table_is_there():
 
 @pytest.mark.parametrize("name", ENGINES)
 def test_engines_bring_their_own_settings_and_travel(name):
-    settings = {"network": "mlp"} if name in ("moon", "fedrod", "fedlc", "spherefed", "fedproto") else {}
+    settings = {"network": "mlp"} if name in DEEP else {}
     method = quick(algorithm=name, **settings)
     alone: Algorithm = METHODS.find(name)(n_rounds=3, epochs=2, batch_size=8, weights="sites", **settings)
     assert method.rule == alone

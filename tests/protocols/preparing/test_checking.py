@@ -24,7 +24,7 @@ def test_text_wants_one_hot_and_gaps_want_impute():
 
 def test_a_method_without_steps_refuses_text_and_gaps_and_names_the_preset():
     with pytest.raises(InputError, match='prepare = "table"'):
-        fedgeom.run(fedgeom.Ridge(), clinical())
+        fedgeom.run(fedgeom.Ridge(features="linear"), clinical())
 
 
 def test_checks_look_at_what_comes_out():

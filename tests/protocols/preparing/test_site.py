@@ -16,7 +16,7 @@ from fedgeom.testing.rehearsal import example_sites
 from tests.federation.fuzzing import record
 from tests.preparation.raw import clinical
 
-METHOD = fedgeom.Ridge(prepare=["one-hot", {"name": "impute", "strategy": "mean"}, "scale"])
+METHOD = fedgeom.Ridge(features="linear", prepare=["one-hot", {"name": "impute", "strategy": "mean"}, "scale"])
 
 
 @pytest.fixture(scope="module")

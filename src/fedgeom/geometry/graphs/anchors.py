@@ -33,10 +33,13 @@ __all__ = [
     "assign",
     "cell_counts",
     "cell_sums",
+    "cell_totals",
     "codes",
     "first_cells",
     "fit_anchors",
+    "grouped_gram",
     "move",
+    "neighbours",
     "next_seed",
     "occupied",
     "unit_rows",
@@ -46,6 +49,8 @@ Cells = NDArray[np.int64]
 
 _ROWS = 4096
 _FIRST = 32
+_POWER_STEPS = 8
+"""Enough to come near the direction in which rows vary most: any near it makes groups of neighbours."""
 
 
 def unit_rows(X: ArrayLike) -> Floats:
@@ -83,9 +88,46 @@ def cell_counts(cells: Cells, A: int) -> Cells:
 
 def cell_sums(X: ArrayLike, cells: Cells, A: int) -> Floats:
     """Sum a site's unit rows in each cell, shape (A, d)."""
-    rows = unit_rows(X)
-    member = sp.csr_array((np.ones(len(cells)), (cells, np.arange(len(cells)))), shape=(A, len(cells)))
-    return np.asarray(member @ rows)
+    return cell_totals(unit_rows(X), cells, A)
+
+
+def cell_totals(rows: Floats, cells: Cells, A: int) -> Floats:
+    """Sum rows as they are in each cell, shape (A, d)."""
+    return np.asarray(_members(cells, A) @ rows)
+
+
+def _members(cells: Cells, A: int) -> sp.csr_array:
+    return sp.csr_array((np.ones(len(cells)), (cells, np.arange(len(cells)))), shape=(A, len(cells)))
+
+
+def neighbours(X: Floats, least: int) -> Cells:
+    """Put rows into groups of at least ``least``, and fewer than twice as many, neighbours (microaggregation).
+
+    Rows are halved along the direction in which they vary most, as long as both halves are large enough. Where all
+    together are fewer than ``least`` there is no group.
+
+    X (n, d), f8; returns the group of each row, (n,), or none, (0,).
+    """
+    if len(X) < least:
+        return np.zeros(0, np.int64)
+    found = np.zeros(len(X), np.int64)
+    left = [np.arange(len(X))]
+    count = 0
+    while left:
+        rows = left.pop()
+        if len(rows) < 2 * least:
+            found[rows] = count
+            count += 1
+            continue
+        centred = X[rows] - X[rows].mean(axis=0)
+        way = centred[np.square(centred).sum(axis=1).argmax()]
+        for _ in range(_POWER_STEPS):
+            way = (centred @ way) @ centred
+            way = way / max(float(np.linalg.norm(way)), 1e-300)
+        order = rows[np.argsort(centred @ way, kind="stable")]
+        half = max(len(rows) // 2 // least, 1) * least
+        left += [order[:half], order[half:]]
+    return found
 
 
 def occupied(counts: ArrayLike, least: int) -> Cells:
@@ -179,6 +221,18 @@ def codes(X: ArrayLike, anchors: Floats, m: int = 3, *, power: int = 16) -> sp.c
     out = sp.csr_array(sp.vstack(parts)) if parts else sp.csr_array((0, len(anchors)))
     out.eliminate_zeros()
     return out
+
+
+def grouped_gram(Z: sp.csr_array, groups: Cells) -> Floats:
+    """Return ZᵀZ with each code replaced by the mean of its group, shape (A, A).
+
+    Z (n, A); groups (n,), or none, (0,): then there is nothing to add.
+    """
+    if not len(groups):
+        return np.zeros((Z.shape[1], Z.shape[1]))
+    sizes = np.bincount(groups)
+    totals = _members(groups, len(sizes)) @ Z
+    return np.asarray((totals.T @ totals.multiply(1.0 / sizes[:, None])).toarray())
 
 
 def anchor_graph(ZtZ: ArrayLike) -> Floats:

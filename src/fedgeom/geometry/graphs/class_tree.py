@@ -311,7 +311,7 @@ def _walk(tree: Any, parent: str | None, parent_of: dict[str, str]) -> None:
     branches = tree.items() if isinstance(tree, Mapping) else [(leaf, None) for leaf in tree]
     for name, below in branches:
         if not isinstance(name, str) or name in parent_of:
-            raise InputError(f"{name!r} stands twice in the class tree, or is no name")
+            raise InputError(f"{name!r} is twice in the class tree, or is no name")
         parent_of[name] = ROOT if parent is None else parent
         _walk(below, name, parent_of)
 

@@ -160,7 +160,8 @@ def _best(block: Floats, k: int, *, nobody: int) -> tuple[Floats, NDArray[np.int
     found = found[order]
     rank = np.arange(len(row)) - np.searchsorted(row, np.arange(m))[row]
     kept = rank < k
-    value[row[kept], rank[kept]], column[row[kept], rank[kept]] = found[kept], at[kept]
+    value[row[kept], rank[kept]] = found[kept]
+    column[row[kept], rank[kept]] = at[kept]
     return value, column
 
 

@@ -85,7 +85,8 @@ class NearestCorners:
     """Hulls, each (corners, d), f8, none empty; the largest first, so that those with a k-th corner are together."""
 
     def __init__(self, hulls: Sequence[Floats], *, c: float = 1.0):
-        self._c, self._sizes = c, np.array([len(hull) for hull in hulls])
+        self._c = c
+        self._sizes = np.array([len(hull) for hull in hulls])
         self._order = np.argsort(-self._sizes, kind="stable")
         self._corners: list[tuple[Floats, Floats]] = []
         """For each k the k-th corners of the hulls that have so many, (hulls, d), and what squared distances to them

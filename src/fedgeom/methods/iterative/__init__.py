@@ -33,6 +33,7 @@ from fedgeom.methods.iterative.losses import Decoupled as Decoupled
 from fedgeom.methods.iterative.losses import Geodesic as Geodesic
 from fedgeom.methods.iterative.losses import GeodesicSoftmax as GeodesicSoftmax
 from fedgeom.methods.iterative.losses import Loss as Loss
+from fedgeom.methods.iterative.losses import NotTrue as NotTrue
 from fedgeom.methods.iterative.losses import PublicTriplet as PublicTriplet
 from fedgeom.methods.iterative.losses import SquaredError as SquaredError
 from fedgeom.methods.iterative.losses import TowardsPrototypes as TowardsPrototypes

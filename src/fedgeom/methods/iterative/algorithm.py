@@ -25,7 +25,7 @@ from fedgeom.federation.policy import Policy
 from fedgeom.federation.privacy import privacy_of
 from fedgeom.federation.site import Site
 from fedgeom.methods.iterative.group_training import AgreeInGroups, GroupedTrainingLoop
-from fedgeom.methods.iterative.messages import Finish, Finished, Masked, TrainGroup, TrainMasked, TrainOpen, Update
+from fedgeom.methods.iterative.messages import Finish, Finished, Masked, TrainGroup, TrainMasked, Update
 from fedgeom.methods.iterative.model import TrainedModel
 from fedgeom.methods.iterative.private import bounds
 from fedgeom.methods.iterative.settings import TrainingRule
@@ -125,7 +125,7 @@ class Algorithm(TrainingRule, Method):
             return
         update = Update(sent=state.sent, weight=1.0, figures=(0.0,) * how_many(self.validation_fraction))
         yield Ask(
-            lambda number: TrainOpen(round=number, given=state.given, agreed=bytes(32)),
+            lambda number: self.conversation.open_question(round=number, given=state.given, agreed=bytes(32)),
             update,
             times=self.n_rounds,
             bound=decides,

@@ -135,9 +135,11 @@ class PublicTriplet(Loss):
     name: ClassVar[str] = "public-triplet"
 
     margin: Annotated[float, NOT_NEGATIVE] = 1.0
+    """m of the triplet loss."""
     mixing: Annotated[float, POSITIVE] = 0.5
     """a, of the Beta distribution."""
     mixed_weight: Annotated[float, NOT_NEGATIVE] = 2.0
+    """How much the loss of mixed rows weighs beside the triplet."""
 
     def __call__(self, batch: Batch) -> torch.Tensor:
         """Return the mean over the rows."""
@@ -390,6 +392,34 @@ class Contrastive(Loss):
         far = cosine_similarity(batch.features, batch.previous.features(batch.inputs))
         # −log(e^a/(e^a + e^b)) = log(1 + e^(b − a))
         return loss + self.mu * batch.mean(softplus((far - near) / self.temperature))
+
+
+@dataclass(frozen=True)
+class NotTrue(Loss):
+    """Cross-entropy + β·τ²·KL of the joint model's softmax from ours, over the classes that a row is not of (FedNTD).
+
+    Lee et al. 2022, Eq. 5, with scores over τ. With two classes there is one other, and nothing to keep.
+    """
+
+    name: ClassVar[str] = "not-true"
+
+    beta: Annotated[float, Between(0)] = 1.0
+    """β: the weight of what is kept."""
+    tau: Annotated[float, POSITIVE] = 1.0
+    """τ: the temperature."""
+
+    def __call__(self, batch: Batch) -> torch.Tensor:
+        """Return the mean loss."""
+        import torch  # optional
+
+        others = torch.nn.functional.one_hot(batch.labels, batch.scores.shape[1]) == 0
+        joint = batch.joint.scores(batch.joint.features(batch.inputs))
+        ours, wanted = (
+            (scores[others].view(len(others), -1) / self.tau).log_softmax(dim=1)
+            for scores in (batch.scores, joint)
+        )
+        kept = (wanted.exp() * (wanted - ours)).sum(dim=1)
+        return cross_entropy(batch, batch.scores) + self.beta * self.tau**2 * batch.mean(kept)
 
 
 @dataclass(frozen=True)

@@ -312,7 +312,9 @@ class Agreement(SummingPart[AgreementMemory]):
             far = joint and not all(within((part - centre) / spread, FARTHEST) for part in parts)
             if far or not (within(centre, np.inf) and within(spread, np.inf)):
                 raise InputError(f"the scale makes rows of this site larger than {FARTHEST:g}")
-        memory.classes, memory.centre, memory.spread = classes, Array.of(centre), Array.of(spread)
+        memory.classes = classes
+        memory.centre = Array.of(centre)
+        memory.spread = Array.of(spread)
         memory.rows = rows
         memory.told = told
         return Ready()
@@ -395,7 +397,9 @@ class SiteGroup(msgspec.Struct, kw_only=True):
         anew = any(rule.regroups_in(round) for round in range(self.round + 1, ask.round + 1))
         if not anew:
             if ask.group != self.group:
-                raise ProtocolError("the site was told another group before; the terms group nobody anew since")
+                raise ProtocolError(
+                    "the site was told another group before; the terms of this run change no groups"
+                )
             if not _agree(factors, self.factors) or not _agree(faster, self.faster):
                 raise ProtocolError(
                     "sites of this group were given other weights or learning rates before; the terms change none since"
@@ -403,7 +407,8 @@ class SiteGroup(msgspec.Struct, kw_only=True):
         if anew or (factors, faster) != (self.factors, self.faster):
             self.factors = dict(factors) if anew else self.factors | factors
             self.faster = dict(faster) if anew else self.faster | faster
-        self.group, self.round = ask.group, max(self.round, ask.round)
+        self.group = ask.group
+        self.round = max(self.round, ask.round)
         return ask.group
 
     def _check_group(self, rule: TrainingRule, ask: Masked, me: str, min_cohort: int) -> None:

@@ -176,7 +176,9 @@ class TrainingSite(SummingSite[TrainingMemory]):
         figures = Figures()
         if aside.any():
             figures = Figures.of(self.task(round, rate, aside), joint, rule.own_model(task, state, sent, own))
-        memory.trained[round], memory.before, memory.own = asked, had, to_wire(own)
+        memory.trained[round] = asked
+        memory.before = had
+        memory.own = to_wire(own)
         return sent, rule.weight(task), figures
 
     def given_state(self, given: Leaves, task: Task) -> State:
@@ -244,7 +246,7 @@ class TrainingSite(SummingSite[TrainingMemory]):
         self.agreement.check_agreed(ask.agreed)
         raised = self.rule.raised_rate
         if ask.faster and raised is None:
-            raise ProtocolError("the terms of this run raise nobody's learning rate")
+            raise ProtocolError("the terms of this run raise no site's learning rate")
         usual = self.rule.rate_in(min(ask.round, self.rule.n_rounds - 1))
         return usual * raised if raised is not None and self.name in ask.faster else usual
 

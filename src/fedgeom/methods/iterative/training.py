@@ -140,6 +140,8 @@ class TrainingLoop:
 
     question: type[Masked] = TrainMasked
     """What asks for a masked model."""
+    open_question: type[TrainOpen] = TrainOpen
+    """What asks for a model in the open."""
 
     def __init__(self, rule: TrainingRule, sites: Coordinator):
         self.rule = rule
@@ -336,7 +338,7 @@ class TrainingLoop:
         for group in groups:
             given = to_wire(group.given, copy=False)
             faster = self.faster(group.members)
-            question = TrainOpen(round=number, given=given, agreed=self.agreed.hash, faster=faster)
+            question = self.open_question(round=number, given=given, agreed=self.agreed.hash, faster=faster)
             questions |= dict.fromkeys(group.members, question)
         answers = self.sites.ask(questions, expect=Update)
         updates = {name: self._read(name, answer) for name, answer in answers.items()}

@@ -150,7 +150,8 @@ class TopoSite(TrainingSite):
             return rows
         if memory.shape_centre is None or memory.shape_constants is None:
             shape = CloudShape.of(self.agreement.scaled(), method.n_points, self._rng(LAST), method.added)
-            memory.shape_centre, memory.shape_constants = Array.of(shape.centre), Array.of(shape.constants)
+            memory.shape_centre = Array.of(shape.centre)
+            memory.shape_constants = Array.of(shape.constants)
         found = CloudShape(memory.shape_centre.numpy(), memory.shape_constants.numpy()).add_to(rows)
         return np.asarray(found, rows.dtype)
 

@@ -86,7 +86,7 @@ class RegressionModel(Model):
         """The names of the intercept and of all columns."""
         names: Sequence[str] = self.column_names
         if self.preparation is not None:
-            names = self.preparation.columns.names or _names_after(self)
+            names = self.preparation.columns.names or names_after(self)
         return [INTERCEPT, *(names or (f"x{at}" for at in range(len(self.coefficients) - 1)))]
 
     def errors_of(self, errors: str = "") -> tuple[Floats, float]:
@@ -310,7 +310,7 @@ class TwoClassModel(RegressionModel):
         return weights, np.array([0.0, self.coefficients[0]])
 
 
-def _names_after(model: Model) -> Sequence[str]:
+def names_after(model: Model) -> Sequence[str]:
     """Return the names of the columns that are left of the model's own, where nothing but floors was applied."""
     made = model.preparation
     if made is None or not model.column_names:

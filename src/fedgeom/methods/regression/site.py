@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar
 
 import msgspec
@@ -252,7 +253,7 @@ class RegressionSite(SummingSite[RegressionMemory]):
             raise ProtocolError("the sum that came is not the one that was taken last")
         self.sums.check_result(last, kind)
         try:
-            left_out = left_out_of(self.preparing.preparation(), self.settings)
+            left_out = left_out_of(self.preparing.preparation(), self.settings.reference)
             take(fit, kind, last, self.settings, left_out, self.joining.class_floors[1])
         except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:  # by the sum alone
             raise ProtocolError("no coefficients follow from the sum that came") from error
@@ -271,7 +272,7 @@ class RegressionSite(SummingSite[RegressionMemory]):
             in_order(self.settings, self._classes),
             sites=len(result.sites),
             floor=floor,
-            left_out=left_out_of(self.preparing.preparation(), self.settings),
+            left_out=left_out_of(self.preparing.preparation(), self.settings.reference),
         )
         return found
 
@@ -427,7 +428,7 @@ def names_of(whole: SiteData, preparation: Preparation | None) -> list[str]:
     return [whole.columns[int(at)] for at in kept]
 
 
-def left_out_of(preparation: Preparation | None, settings: RegressionSettings) -> list[int]:
+def left_out_of(preparation: Preparation | None, reference: Sequence[str]) -> list[int]:
     """Return the places of reference columns: coordinator and sites find the same."""
     if preparation is None or not preparation.columns.names:
         return []
@@ -436,4 +437,4 @@ def left_out_of(preparation: Preparation | None, settings: RegressionSettings) -
         columns = ground.columns
         if columns.one_hot and not blocks:
             blocks = [columns.names[first:end] for first, end in columns.one_hot]
-    return [int(at) for at in places_left_out(preparation.columns.names, blocks, settings.reference)]
+    return [int(at) for at in places_left_out(preparation.columns.names, blocks, reference)]

@@ -187,7 +187,8 @@ class PersonalPart(SummingPart[PersonalMemory]):
         ridges = self._ridges(model)
         own = evidence(ridges, site.codes)
         added = evidence(ridges, site.codes, site.plan.floors[1])
-        self.memory.evidence, self.memory.added = Array.of(own), Array.of(added)
+        self.memory.evidence = Array.of(own)
+        self.memory.added = Array.of(added)
         return self.contribute(ask, added)
 
     @answers(TakePersonalEvidence)
@@ -195,7 +196,8 @@ class PersonalPart(SummingPart[PersonalMemory]):
         """Choose τ by everybody's evidence and make the site's own model."""
         self._check_wanted()
         model: RidgeModel | None = self.site.handed.model
-        own, added = self.memory.evidence, self.memory.added
+        own = self.memory.evidence
+        added = self.memory.added
         if own is None or added is None or model is None:
             raise ProtocolError("the site was asked to settle before it gave its evidence and had the joint model")
         self.site.sums.check_result(ask.evidence, SumPersonalEvidence)
@@ -204,7 +206,8 @@ class PersonalPart(SummingPart[PersonalMemory]):
         strength = choose(own.numpy(), ask.evidence.reals(SumPersonalEvidence), added.numpy())
         intercept, weights = self._ridges(model).weights(strength)
         more = np.vstack([intercept, weights / self._scale()[:, None]])
-        self.memory.strength, self.memory.weights = strength, Array.of(model.weights + more)
+        self.memory.strength = strength
+        self.memory.weights = Array.of(model.weights + more)
         return SolutionTaken()
 
     def _check_wanted(self) -> None:

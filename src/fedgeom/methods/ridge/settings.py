@@ -2,40 +2,60 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+import math
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from fedgeom.errors import InputError
 from fedgeom.federation.privacy import PrivacyOrTable
 from fedgeom.federation.settings import POSITIVE, Between, ClassNames, Settings
 from fedgeom.methods.aggregation import GroupedSums
 from fedgeom.methods.ridge.core import cuts
-from fedgeom.methods.ridge.features import Binned, FeatureMap, LinearFeatures, total_width
+from fedgeom.methods.ridge.features import Binned, FeatureMap, Fourier, LinearFeatures, total_width
 from fedgeom.methods.ridge.image_features import Conv
 
+MOST_SENT = 50_000_000
+"""So many numbers all sites together add up where features are chosen; more sites take fewer."""
+FEWEST_FOURIER = 100
+"""Fewer Fourier features than this are not worth their sums."""
 MOST_CLASSES = 1000
 """As many sums are planned as this many classes need, where the terms do not name the classes."""
 FOLDS = 2
 LINEAR = LinearFeatures()
+USUAL: dict[str, Any] = {
+    "features": (LINEAR, Fourier()),
+    "rule": "discriminant",
+    "balanced": True,
+    "alpha": "folds",
+}
+"""What is taken of settings that are not given. Discriminants, since with many classes the largest score loses those
+between others; and folds, since generalised cross-validation takes rows for equals, which balanced ones are not: it
+chose too small a λ."""
+PLAIN: dict[str, Any] = {"features": LINEAR, "rule": "ridge", "balanced": False, "alpha": "gcv"}
+"""What is taken of them beside features that are given, and beside settings that go with one sum over rows alike."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RidgeSettings(GroupedSums, Settings):
     """Which features, how strongly they are held back, and how sums are divided."""
 
-    features: tuple[FeatureMap, ...] | FeatureMap = LINEAR
+    features: tuple[FeatureMap, ...] | FeatureMap | Literal["auto"] = "auto"
     """"linear", "fourier", "conv" (learnt filters), "random-conv", "binned", a table with such a name and settings, or
-    a list of these, side by side."""
+    a list of these, side by side. "auto": linear and Fourier features, with discriminants of balanced classes and λ by
+    folds where these are not given either; linear ones beside ``shape``, ``personal``, ``updatable``, ``privacy`` or
+    ``GroupMedian``."""
     shape: tuple[Annotated[int, Between(1, 4096)], ...] = ()
     """Height, width and channels of images whose cells are the columns; for convolutions."""
-    alpha: Annotated[float, POSITIVE] | Literal["gcv", "folds"] = "gcv"
+    alpha: Annotated[float, POSITIVE] | Literal["gcv", "folds", "auto"] = "auto"
     """λ, on features scaled to unit mean square: a number; "gcv": chosen by generalised cross-validation from the same
-    sums; "folds": by sums over two folds."""
-    balanced: bool = False
-    """Whether each class counts the same in all, however many rows it has."""
-    rule: Literal["ridge", "discriminant"] = "ridge"
+    sums; "folds": by sums over two folds. "auto": "gcv" beside features that are given."""
+    balanced: bool | Literal["auto"] = "auto"
+    """Whether each class counts the same in all, however many rows it has. "auto": not beside features that are
+    given."""
+    rule: Literal["ridge", "discriminant", "auto"] = "auto"
     """How scores decide: the largest "ridge" score, or linear "discriminant" analysis of the features with the ridge's
-    penalty, from the same sums. The latter is better where there are many classes, or large and small ones."""
+    penalty, from the same sums. The latter is better where there are many classes, or large and small ones. "auto":
+    "ridge" beside features that are given."""
     personal: bool = False
     """Whether each site also makes a model of its own around the joint one; how near it stays is chosen by rows that a
     fit has not seen, the site's own and, in one small sum, everybody's."""
@@ -56,6 +76,12 @@ class RidgeSettings(GroupedSums, Settings):
     private_units: ClassVar[tuple[str, ...]] = ("row",)
 
     def __post_init__(self) -> None:
+        summed = getattr(self.aggregation, "name", self.aggregation) == "mean"
+        simple = self.personal or self.updatable or self.privacy is not None or bool(self.shape) or not summed
+        taken = PLAIN if simple or not isinstance(self.features, str) or self.features != "auto" else USUAL
+        for name, value in taken.items():
+            if isinstance(given := getattr(self, name), str) and given == "auto":
+                object.__setattr__(self, name, value)
         super().__post_init__()
         if not self.maps:
             raise InputError("features=() given; wanted at least one feature map")
@@ -104,9 +130,39 @@ class RidgeSettings(GroupedSums, Settings):
                 "max_features"
             )
 
+    def for_rows(self, rows: int, columns: int, least: float, sites: int = 1) -> tuple[Self, str]:
+        """Return these settings with fewer of the usual features where there is no room for them, and why.
+
+        ``least`` is how many rows a policy wants for each feature. Rows that are too few for the columns alone, when
+        they are dealt to folds, are not dealt.
+        """
+        if self.features != USUAL["features"]:
+            return self, ""
+        usual = Fourier.n_components
+        if columns + usual > self.max_features >= usual:
+            why = f"{columns:,} columns are too many for sums of their products, so that features are made of them"
+            return replace(self, features=Fourier()), why
+        dealt = rows / self.folds  # each fold is a sum of its own
+        limits = [(self.max_features, f"max_features = {self.max_features:,}")]
+        if columns < usual:  # the products of more are most of what is sent, with or without Fourier features
+            limits.append((math.isqrt(2 * MOST_SENT // (sites * self.folds)), f"sums over {sites:,} sites"))
+        if least:
+            limits.append((int(dealt / least), f"{rows:,} rows (min_rows_per_feature = {least:g} in the policy)"))
+        most, cause = min(limits)
+        room = most - columns
+        why = f"{cause} leave room for {most:,} features"
+        if room >= usual:
+            return self, ""
+        if room >= FEWEST_FOURIER:
+            return replace(self, features=(LINEAR, Fourier(n_components=room // 10 * 10))), why
+        fitted = replace(self, features=LINEAR)
+        unfolded = self.alpha == "folds" and dealt < least * columns
+        return (replace(fitted, alpha="gcv") if unfolded else fitted), why
+
     @property
     def maps(self) -> tuple[FeatureMap, ...]:
         """The feature maps, one or several."""
+        assert self.features != "auto"  # which is settled when the settings are made
         return self.features if isinstance(self.features, tuple) else (self.features,)
 
     @property

@@ -130,7 +130,8 @@ class SolutionMemory(msgspec.Struct, kw_only=True):
         self.weights = Array.of(weights)
         self.alpha = alpha
         self.freedom = freedom
-        self.remainder, self.diagonal = Array.of(np.zeros(shape)), Array.of(np.zeros(shape[0]))
+        self.remainder = Array.of(np.zeros(shape))
+        self.diagonal = Array.of(np.zeros(shape[0]))
         self.class_scores = Array.of(np.zeros((shape[1] + 1, shape[1])))
         self.checked = 0
         self.good = False
@@ -271,7 +272,7 @@ def too_few_rows(policy: Policy, rows: float, features: int, folds: int) -> str:
     dealt = f" in {folds} folds" if folds > 1 else ""
     return (
         f"min_rows_per_feature = {least:g}, but all sites together have {rows:,.0f} rows{dealt} for {features:,} "
-        "features: take fewer features"
+        'features: take fewer, such as features = "linear", or ["linear", { name = "fourier", n_components = 100 }]'
     )
 
 

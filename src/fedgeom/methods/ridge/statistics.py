@@ -180,7 +180,8 @@ class FeatureFit(msgspec.Struct, kw_only=True):
             self._merge_bins(total.view(np.int64), plan)
         elif patches == 1:
             mean, whitener = image_features.whitening(from_fixed(total, fraction_bits=PATCH_BITS), plan.cells)
-            self.patch_mean, self.whitener = Array.of(mean), Array.of(whitener)
+            self.patch_mean = Array.of(mean)
+            self.whitener = Array.of(whitener)
             first = normals(plan.seed, "centres", self._conv(plan).n_filters, plan.cells)
             self.centres = Array.of(first / np.linalg.norm(first, axis=1, keepdims=True))
         elif patches % 2 == 0:
@@ -201,7 +202,8 @@ class FeatureFit(msgspec.Struct, kw_only=True):
         variance = squares - sums**2
         varies = variance > 1e-12 * np.maximum(squares, 1e-300)
         scale = np.sqrt(np.where(varies, variance, 1.0))
-        self.counts, self.moments = Array.of(counts), Array.of(np.array([sums, scale, varies.astype(np.float64)]))
+        self.counts = Array.of(counts)
+        self.moments = Array.of(np.array([sums, scale, varies.astype(np.float64)]))
         whole = float(squares.mean() - sums.mean() ** 2)
         self.contrast = float(np.sqrt(whole)) if whole > 0 else 1.0
 

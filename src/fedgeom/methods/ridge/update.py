@@ -372,7 +372,7 @@ class RidgeUpdate(UpdateSettings, Method):
     def on(self, before: Statistics) -> RidgeUpdate:
         """Hand the coordinator the sums from before, which are no part of the terms; return the method itself."""
         if before.stands_for != self.since:
-            raise InputError("the sums that were kept are not those that `since` stands for")
+            raise InputError("the sums that were kept are not those that `since` names")
         _KEPT[self.since] = before
         object.__setattr__(self, "_before", before)  # keeps them as long as the method, for copies of it too
         return self

@@ -69,8 +69,21 @@ def profile(X: Floats, y: Ints, w: Floats) -> tuple[float, Floats, Floats]:
     return value, X.T @ (chance - y), (X.T * spread) @ X - np.outer(mixed, mixed) / own
 
 
-def personal(X: Floats, y: Ints, centre: Floats, strength: float) -> tuple[Floats, float]:
-    """Return direction and intercept that minimise ℓ_k(w) + λ/2·‖w − centre‖²; λ = ∞ keeps the centre.
+def held_back(X: Floats, outcomes: int) -> Floats:
+    """Return by how much each direction of a site's own model is held to the joint one, as a multiple of λ, (d,).
+
+    X (n, d), f8. Of several outcomes it is the column's variance at the site: where sites measure differently, their
+    own rows spread little on the joint scale, and λ alone would keep all sites' models near the joint one. A column
+    that is constant here stays with the joint model.
+    """
+    variance = X.var(axis=0) if outcomes > 1 else np.ones(X.shape[1])
+    return np.where(variance > TINY, variance, 1.0)
+
+
+def personal(
+    X: Floats, y: Ints, centre: Floats, strength: float, held: Floats | float = 1.0
+) -> tuple[Floats, float]:
+    """Return direction and intercept that minimise ℓ_k(w) + λ/2·Σ held·(w − centre)²; λ = ∞ keeps the centre.
 
     X (n, d), f8, y (n,), 0 or 1, centre (d,), f8; returns (d,), f8, and a number.
     """
@@ -78,7 +91,7 @@ def personal(X: Floats, y: Ints, centre: Floats, strength: float) -> tuple[Float
         return centre.copy(), intercept(X, y, centre)
     rows = np.column_stack([X, np.ones(len(X))])
     middle = np.append(centre, 0.0)
-    penalty = np.append(np.full(len(centre), strength), TAU)
+    penalty = np.append(np.broadcast_to(strength * np.asarray(held), centre.shape), TAU)
     at = np.append(centre, intercept(X, y, centre))
 
     def value(v: Floats) -> float:
@@ -207,12 +220,13 @@ def gather_all(
     X (n, d), told (outcomes, n), fold (n,), directions (outcomes·ridges, folds + 1, d), strengths (s,).
     """
     each = directions.reshape(len(told), -1, *directions.shape[1:])
-    found = [gather(X, y, fold, mine, strengths) for y, mine in zip(told, each, strict=True)]
+    held = held_back(X, len(told))
+    found = [gather(X, y, fold, mine, strengths, held) for y, mine in zip(told, each, strict=True)]
     return [evidence for evidence, _ in found], np.array([spread for _, spread in found])
 
 
 def gather(
-    X: Floats, y: Ints, fold: Ints, directions: Floats, strengths: Floats
+    X: Floats, y: Ints, fold: Ints, directions: Floats, strengths: Floats, held: Floats | float = 1.0
 ) -> tuple[RankingEvidence, Floats]:
     """Return a site's evidence, and how far each candidate's held-out scores spread.
 
@@ -228,9 +242,10 @@ def gather(
             for f in range(folds):
                 out = fold == f
                 if out.any() and not out.all():
-                    w, b = personal(X[~out], y[~out], directions[a, f], float(strength))
+                    w, b = personal(X[~out], y[~out], directions[a, f], float(strength), held)
                     scores[out] = X[out] @ w + b
-            quality[a, s], spread[a, s] = rank_quality(y, scores), float(scores.std()) + 1e-9
+            quality[a, s] = rank_quality(y, scores)
+            spread[a, s] = float(scores.std()) + 1e-9
     weight = float(min(y.sum(), len(y) - y.sum()))
     rows = float(len(y)) if weight else 0.0  # where all rows are of one class, the intercept has no best place
     intercepts = np.array([intercept(X, y, directions[a, -1]) for a in range(ridges)]) * rows
@@ -306,7 +321,9 @@ class Descent(msgspec.Struct, kw_only=True):
         step = np.where(
             better[..., None], fresh, self.step.numpy() / 2
         )  # one too far is halved, from where it began
-        self.good, self.best, self.step = Array.of(good), Array.of(np.where(better, total, best)), Array.of(step)
+        self.good = Array.of(good)
+        self.best = Array.of(np.where(better, total, best))
+        self.step = Array.of(step)
         self.at = Array.of(good - step)
         self.taken = self.taken + 1
 

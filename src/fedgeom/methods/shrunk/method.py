@@ -72,7 +72,7 @@ class Shrunk(ShrunkSettings, Method):
         last: Any = None
         for _ in range(self.n_rounds):
             last = yield Sum(SumTerms(last=last, agreed=bytes(32)), terms_length(stack, shape.columns))
-        size = evidence_length(len(self.ridges), len(self.strengths))
+        size = evidence_length(len(self.ridges), len(self.strengths()))
         ask = SumRankingEvidence(last=last, agreed=bytes(32))
         evidence = yield Sum(ask, stack[0] // len(self.ridges) * size)
         yield Ask(TakeRankingEvidence(evidence=evidence, agreed=bytes(32)), Finished())
@@ -91,7 +91,8 @@ class Shrunk(ShrunkSettings, Method):
             state.take(Terms.read(last.reals(SumTerms), stack, agreed.columns), ridges_of(self, stack))
         assert last is not None  # there is a round at least
         directions = state.good.numpy()
-        size = (len(self.ridges), len(self.strengths))
+        strengths = self.strengths(stack[0] // len(self.ridges))
+        size = (len(self.ridges), len(strengths))
         result = cohort.sum_checked(SumRankingEvidence(last=last, agreed=agreed.hash))
         sites.ask(TakeRankingEvidence(evidence=result, agreed=agreed.hash), of=cohort.left, expect=Finished)
         evidence = RankingEvidence.read_all(result.reals(SumRankingEvidence), *size)
@@ -105,6 +106,6 @@ class Shrunk(ShrunkSettings, Method):
             "numbers": b.size + w.size,
             "held-out AUC of the best candidate": round(float(quality), 4),
             "its ridge": float(self.ridges[best[0]]),
-            "its strength": float(self.strengths[best[1]]),
+            "its strength": float(strengths[best[1]]),
         }
         return as_model(agreed.classes, w, b, agreed.centre, agreed.spread)

@@ -16,6 +16,8 @@ from fedgeom.methods.shrunk.core import terms_length
 
 RIDGES = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 STRENGTHS = (3.0, 10.0, 30.0, 100.0, np.inf)
+SEVERAL_STRENGTHS = (0.03, 0.3, 3.0, 30.0, np.inf)
+"""Those of several outcomes, each of which is told from all others: a site that differs needs a model of its own."""
 MOST_COLUMNS = 100
 MOST_NUMBERS = 4_000_000
 """The most numbers in one sum of terms: those of a hundred columns and twenty classes."""
@@ -39,10 +41,10 @@ class ShrunkSettings(GroupedSums, TableSettings, Settings):
         """The α that are tried."""
         return np.array(RIDGES)
 
-    @property
-    def strengths(self) -> Floats:
-        """The λ that are tried, in rows' worth."""
-        return np.array(STRENGTHS)
+    @staticmethod
+    def strengths(outcomes: int = 1) -> Floats:
+        """Return the λ that are tried, in rows' worth."""
+        return np.array(STRENGTHS if outcomes == 1 else SEVERAL_STRENGTHS)
 
     def stack(self, classes: int) -> tuple[int, int]:
         """Return how many joint models there are: for each outcome and α, and for each fold and none."""

@@ -24,6 +24,8 @@ from fedgeom.methods.shrunk.core import (
     as_model,
     blend,
     gather_all,
+    held_back,
+    intercept,
     personal,
     shares,
     site_terms,
@@ -170,9 +172,10 @@ class ShrunkSite(SummingSite[ShrunkMemory]):
         state = self._descent(ask.last)
         if state.taken != method.n_rounds:
             raise ProtocolError("the evidence was asked for before all steps towards the joint models were taken")
-        found, spread = gather_all(X, told, fold, state.good.numpy(), method.strengths)
+        found, spread = gather_all(X, told, fold, state.good.numpy(), method.strengths(len(told)))
         own = np.concatenate([one.flat() for one in found])
-        self.memory.evidence, self.memory.score_spread = Array.of(own), Array.of(spread)
+        self.memory.evidence = Array.of(own)
+        self.memory.score_spread = Array.of(spread)
         return self.contribute(ask, own)
 
     @answers(TakeRankingEvidence)
@@ -181,7 +184,7 @@ class ShrunkSite(SummingSite[ShrunkMemory]):
         self.agreement.check_agreed(ask.agreed)
         method, X, told, _ = self._table()
         memory = self.memory
-        size = (len(method.ridges), len(method.strengths))
+        size = (len(method.ridges), len(method.strengths(len(told))))
         if memory.evidence is None or memory.score_spread is None or memory.descent is None:
             raise ProtocolError("the site was asked to settle before it gave its evidence")
         self.sums.check_result(ask.evidence, SumRankingEvidence)
@@ -271,13 +274,17 @@ def own_model(
     X (n, d), told (outcomes, n), joint (outcomes·ridges, d), spread (outcomes, ridges, strengths); returns
     (d, outcomes) and (outcomes,), f8.
     """
+    strengths = method.strengths(len(told))
+    held = held_back(X, len(told))
     found = []
     for at, (y, mine) in enumerate(zip(told, joint.reshape(len(told), -1, joint.shape[1]), strict=True)):
         weights = shares(own[at], everybody[at], borrowed=method.prior_rows, temperature=method.temperature)
         directions = np.zeros((*weights.shape, X.shape[1]))
         intercepts = np.zeros(weights.shape)
         for a, s in np.argwhere(weights > 1e-3):
-            directions[a, s], intercepts[a, s] = personal(X, y, mine[a], float(method.strengths[s]))
+            directions[a, s], intercepts[a, s] = personal(X, y, mine[a], float(strengths[s]), held)
         weights = np.where(weights > 1e-3, weights, 0.0)
-        found.append(blend(weights / weights.sum(), spread[at], directions, intercepts))
+        w, b = blend(weights / weights.sum(), spread[at], directions, intercepts)
+        # Classes are compared by their scores, so that an intercept has to fit the spread that directions were given.
+        found.append((w, b if len(told) == 1 else intercept(X, y, w)))
     return np.array([w for w, _ in found]).T, np.array([b for _, b in found])

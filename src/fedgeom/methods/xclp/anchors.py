@@ -1,14 +1,16 @@
 """Label propagation through anchors: secure sums of cluster sizes, cluster sums and two small matrices.
 
 No distance between two rows is ever computed. Anchors are found by spherical k-means whose every step is a
-secure sum; a cluster's rows are added up only after its size is known not to be too small. Then two sums, ZᵀZ and
+secure sum; a cluster's rows are added up only after its size is known not to be too small. Two steps differ by the few
+rows that changed clusters; so where policies have floors, groups of ``min_rows`` neighbours of a site stand for their
+rows, and change clusters together; in ZᵀZ each row has the mean code of its group. Then two sums, ZᵀZ and
 ZᵀY, decide the anchors' class scores, and these label rows at the sites, now or later.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import msgspec
 import numpy as np
@@ -20,6 +22,7 @@ from fedgeom.errors import InputError, ProtocolError
 from fedgeom.federation.messages import Array, Key, Message, Names, Question
 from fedgeom.federation.plan import Plan, Shape, Steps, Sum
 from fedgeom.federation.site import answers
+from fedgeom.memo import memoize
 from fedgeom.methods.xclp.core import label_numbers, one_hot, shared_seed
 from fedgeom.methods.xclp.labels import LabelReader, XclpPart
 from fedgeom.methods.xclp.messages import Reading, RoundNumber
@@ -44,12 +47,23 @@ class AnchorPlan:
     """Nor one that has rows of fewer sites."""
     seed: bytes
     columns: int
+    group_rows: int = 1
+    """How many rows stand together; 1: each for itself."""
 
     @classmethod
     def of(cls, settings: XclpSettings, seed: int, floors: tuple[int, int], columns: int) -> AnchorPlan:
         """Put together what both halves know; ``floors`` are those of the policies (`Policy.class_floors`)."""
         least = max(settings.min_cell, floors[1])
-        return cls(settings.n_anchors, settings.n_rounds, least, floors[0], shared_seed(seed), columns)
+        return cls(settings.n_anchors, settings.n_rounds, least, floors[0], shared_seed(seed), columns, floors[1])
+
+    def most(self, rows: float) -> int:
+        """Return how many anchors there are at most: with groups of rows, one for two times as many as a cluster needs.
+
+        Of more, most clusters would be left out, for they would have groups of too few sites.
+        """
+        if self.group_rows <= 1:
+            return self.anchors
+        return max(min(self.anchors, int(rows) // (2 * self.min_cell * self.min_sites)), 1)
 
 
 class AnchorFit(msgspec.Struct, kw_only=True):
@@ -59,6 +73,8 @@ class AnchorFit(msgspec.Struct, kw_only=True):
     """How many sums were taken: first that of the rows, then in turn sizes of cells and sums over cells."""
     mean: Array | None = None
     """(columns,), f8: the mean direction of all rows."""
+    rows: float = 0.0
+    """How many rows all sites have."""
     anchors: Array | None = None
     """(anchors, columns), f8: unit vectors; None: rows are dealt by random directions from the mean."""
     kept: Array | None = None
@@ -82,18 +98,20 @@ class AnchorFit(msgspec.Struct, kw_only=True):
         from fedgeom.geometry.graphs.anchors import move, next_seed  # scipy.sparse: slow to import
 
         if self.taken == 0:
+            self.rows = float(np.rint(values[0]))
             self.mean = Array.of(values[1:] / max(values[0], 1.0))
         elif self.taken % 2:
             kept = self._large_enough(np.rint(values).reshape(2, self.cells(plan)), plan)
             if self.anchors is not None:
-                self.anchors, kept = Array.of(self.anchors.numpy()[kept]), np.arange(len(kept))
+                self.anchors = Array.of(self.anchors.numpy()[kept])
+                kept = np.arange(len(kept))
             self.kept = Array.of(kept.astype(np.int32))
         else:
             step = self.taken // 2 - 1
             cells = self.sums()
             counts = np.rint(values[:cells])
             sums = values[cells:].reshape(cells, plan.columns)
-            most = cells if step == plan.rounds - 1 else plan.anchors
+            most = cells if step == plan.rounds - 1 else plan.most(self.rows)
             self.anchors = Array.of(move(sums, counts, most, next_seed(plan.seed, step)))
             self.kept = None
         self.taken += 1
@@ -121,7 +139,7 @@ class AnchorFit(msgspec.Struct, kw_only=True):
             return assign(X, self.anchors.numpy())
         if self.mean is None:
             raise ProtocolError("rows cannot be dealt to cells before their mean is known")
-        found = first_cells(X, self.mean.numpy(), plan.seed, plan.anchors)
+        found = first_cells(X, self.mean.numpy(), plan.seed, plan.most(self.rows))
         if self.kept is None:
             return found
         new = np.full(plan.anchors, -1, np.int64)
@@ -137,7 +155,7 @@ class AnchorFit(msgspec.Struct, kw_only=True):
         return found
 
 
-class SumUnitRows(SumQuestion, kind="xclp.mean", checked=True):
+class SumUnitRows(SumQuestion, kind="xclp.mean", checked=True, rounded=True):
     """Ask for the masked sum of a site's unit rows, and their number."""
 
     answer_reveals: ClassVar[str] = (
@@ -159,11 +177,12 @@ class CountCells(SumQuestion, kind="xclp.cell-counts", checked=True, decides_flo
     """The sum before this one, from which the cells follow."""
 
 
-class SumAnchorCells(SumQuestion, kind="xclp.cell-sums", checked=True):
+class SumAnchorCells(SumQuestion, kind="xclp.cell-sums", checked=True, rounded=True):
     """Ask for the masked sums of a site's unit rows in each cell that is large enough, and their numbers."""
 
     answer_reveals: ClassVar[str] = (
-        "masked; with all others, to everybody: the centres of clusters of rows, or of their features, over all sites"
+        "masked; with all others, to everybody: the centres of clusters of rows, or of their features, over all sites; "
+        "where policies have floors, of groups of min_rows rows, which change clusters together"
     )
     last: SumResult
     """The sizes of the cells, from which it follows which are large enough."""
@@ -173,7 +192,8 @@ class SumCodes(SumQuestion, kind="xclp.codes"):
     """Ask for a site's masked ZᵀZ and ZᵀY."""
 
     answer_reveals: ClassVar[str] = (
-        "masked; with all others: how strongly clusters are tied, and how many labels of each class are near each"
+        "masked; with all others: how strongly clusters are tied, where policies have floors by groups of min_rows "
+        "rows, and how many labels of each class are near each"
     )
     last: SumResult
     """The last sums over cells, from which the anchors follow."""
@@ -288,6 +308,40 @@ class ThroughAnchors(Steps):
         return kept
 
 
+class SummedRows(NamedTuple):
+    """Rows of a site, or what stands for groups of them, by which anchors are found."""
+
+    rows: Floats
+    """(rows, columns), or (groups, columns): by these, cells are chosen."""
+    totals: Floats
+    """The same, or the sum of a group's unit rows: these are added up."""
+    sizes: Floats
+    """How many rows each stands for, (rows,)."""
+    groups: npt.NDArray[np.int64]
+    """The group of each row, (rows,); (0,) where there are none."""
+
+
+def summed_rows(rows: Floats, least: int) -> SummedRows:
+    """Return unit rows by themselves, or in groups of at least so many neighbours; of fewer rows, none."""
+    from fedgeom.geometry.graphs.anchors import unit_rows  # scipy.sparse: slow to import
+
+    if least > 1:
+        return _grouped_rows(rows, least)
+    units = unit_rows(rows)
+    return SummedRows(rows, units, np.ones(len(units)), np.zeros(0, np.int64))
+
+
+@memoize(64, key=lambda rows, least: (fingerprint(b"rows", np.ascontiguousarray(rows).tobytes()), least))
+def _grouped_rows(rows: Floats, least: int) -> SummedRows:
+    from fedgeom.geometry.graphs.anchors import cell_totals, neighbours, unit_rows  # scipy.sparse: slow to import
+
+    units = unit_rows(rows)
+    groups = neighbours(units, least)
+    sizes = np.bincount(groups).astype(np.float64)
+    totals = cell_totals(units[: len(groups)], groups, len(sizes))
+    return SummedRows(totals, totals, sizes, groups)
+
+
 class AnchorsMemory(msgspec.Struct, kw_only=True):
     """How far the clustering has come here, and the last sum that was taken."""
 
@@ -306,44 +360,42 @@ class Anchors(XclpPart[AnchorsMemory]):
     @answers(SumUnitRows)
     def sum_rows(self, ask: SumUnitRows) -> Contribution:
         """Add up this site's unit rows."""
-        from fedgeom.geometry.graphs.anchors import unit_rows  # scipy.sparse: slow to import
-
         if (ask.features or b"") != self.features_hash:
             raise ProtocolError("features of another model, or of none, were to be summed")
         self.memory.begun = ask.ticket.round
-        rows = unit_rows(self.rows)
-        return self.contribute(ask, np.concatenate([[len(rows)], rows.sum(axis=0)]))
+        summed = self._summed
+        return self.contribute(ask, np.concatenate([[summed.sizes.sum()], summed.totals.sum(axis=0)]))
 
     @answers(CountCells)
     def count_cells(self, ask: CountCells) -> Contribution:
         """Count this site's rows in each cell."""
-        from fedgeom.geometry.graphs.anchors import cell_counts  # scipy.sparse: slow to import
-
         fit = self._take(ask.last)
         plan = self.plan
         self.site.check_size(2 * fit.cells(plan))
-        counts = cell_counts(fit.deal(self.rows, plan), fit.cells(plan))
+        summed = self._summed
+        counts = np.bincount(fit.deal(summed.rows, plan), summed.sizes, minlength=fit.cells(plan))
         return self.contribute(ask, np.concatenate([counts, counts > 0]).astype(float))
 
     @answers(SumAnchorCells)
     def sum_cells(self, ask: SumAnchorCells) -> Contribution:
         """Add up this site's unit rows in each cell that was found large enough."""
-        from fedgeom.geometry.graphs.anchors import cell_counts, cell_sums  # scipy.sparse: slow to import
+        from fedgeom.geometry.graphs.anchors import cell_totals  # scipy.sparse: slow to import
 
         fit = self._take(ask.last)
         plan = self.plan
         self.site.check_size(fit.sums() * (1 + plan.columns))
-        cells = fit.deal(self.rows, plan)
+        summed = self._summed
+        cells = fit.deal(summed.rows, plan)
         kept = fit.sums()
         inside = cells >= 0
-        counts = cell_counts(cells[inside], kept)
-        sums = cell_sums(self.rows[inside], cells[inside], kept)
+        counts = np.bincount(cells[inside], summed.sizes[inside], minlength=kept)
+        sums = cell_totals(summed.totals[inside], cells[inside], kept)
         return self.contribute(ask, np.concatenate([counts, sums.ravel()]))
 
     @answers(SumCodes)
     def sum_codes(self, ask: SumCodes) -> Contribution:
         """Add up ZᵀZ, ZᵀY and the class counts."""
-        from fedgeom.geometry.graphs.anchors import codes  # scipy.sparse: slow to import
+        from fedgeom.geometry.graphs.anchors import codes, grouped_gram  # scipy.sparse: slow to import
 
         self.keep_to(n_nearest=ask.nearest)
         self.names.check_agreed(ask.classes)
@@ -357,9 +409,11 @@ class Anchors(XclpPart[AnchorsMemory]):
         Y = one_hot(np.where(numbers >= 0, np.searchsorted(here, numbers), -1), len(here))
         tied = np.zeros((count, names))
         labelled = np.zeros(names)
-        tied[:, here], labelled[here] = Z.T @ Y, Y.sum(axis=0)
-        gram = (Z.T @ Z).toarray()[np.triu_indices(count)]
-        return self.contribute(ask, np.concatenate([gram, tied.ravel(), labelled]))
+        tied[:, here] = Z.T @ Y
+        labelled[here] = Y.sum(axis=0)
+        by_row = self.joining.class_floors[1] <= 1
+        gram = (Z.T @ Z).toarray() if by_row else grouped_gram(Z, self._summed.groups)
+        return self.contribute(ask, np.concatenate([gram[np.triu_indices(count)], tied.ravel(), labelled]))
 
     @answers(ReadModel)
     def read_model(self, ask: ReadModel) -> ModelRead:
@@ -398,6 +452,11 @@ class Anchors(XclpPart[AnchorsMemory]):
             raise ProtocolError(f"no anchors follow from the sum that came: {error}") from error
         memory.last = stamp
         return memory.fit
+
+    @property
+    def _summed(self) -> SummedRows:
+        """What stands for the site's rows while anchors are found."""
+        return summed_rows(self.rows, self.joining.class_floors[1])
 
     @property
     def plan(self) -> AnchorPlan:

@@ -242,7 +242,8 @@ class XclpTrainingSite(TrainingSite):
             RowSumsMemory(),
             SpreadMemory(),
         )
-        memory.anchors, memory.labels = AnchorsMemory(), LabelsMemory()
+        memory.anchors = AnchorsMemory()
+        memory.labels = LabelsMemory()
         return Embedded()
 
     def _model(self, given: Leaves) -> tuple[Task, Tree]:
@@ -291,7 +292,8 @@ class XclpTrainingSite(TrainingSite):
             task, model = self._model(given)
             found = rule.source.at_site(task, model, np.where(self.rows_aside(), -1, self.known()))
             if found is not None:
-                memory.codes, memory.weights = Array.of(found.codes), Array.of(found.weights)
+                memory.codes = Array.of(found.codes)
+                memory.weights = Array.of(found.weights)
         return super().train(asked, round, given, rate)
 
     def pseudo(self) -> Pseudo:

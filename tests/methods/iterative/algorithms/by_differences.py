@@ -39,9 +39,9 @@ def numbers(site: SiteData) -> np.ndarray:
     return (site.y == "b").astype(int)
 
 
-def started(rule) -> Arrays:
+def started(rule, classes: int = 2) -> Arrays:
     """The first model, in float64."""
-    first = rule.build_learner().start(2, 2, np.random.default_rng([SEED, 0]))
+    first = rule.build_learner().start(2, classes, np.random.default_rng([SEED, 0]))
     return {name: np.asarray(first[name], float) for name in first}
 
 

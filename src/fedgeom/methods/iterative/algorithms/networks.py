@@ -1,19 +1,27 @@
-"""Algorithms for networks: MOON, FedRoD, FedLC, SphereFed and FedProto."""
+"""Algorithms for networks: MOON, FedNTD, FedSAM, FedRoD, FedLC, SphereFed and FedProto."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
 from fedgeom.arrays import Floats
 from fedgeom.errors import InputError
-from fedgeom.federation.settings import Between
+from fedgeom.federation.settings import POSITIVE, Between
 from fedgeom.methods.iterative.algorithm import Algorithm
 from fedgeom.methods.iterative.algorithms.personal import with_own_head
 from fedgeom.methods.iterative.heads import PERSONAL, Linear, Orthonormal, TwoHeadSum
-from fedgeom.methods.iterative.losses import Calibrated, Contrastive, Decoupled, SquaredError, TowardsPrototypes
+from fedgeom.methods.iterative.losses import (
+    Batch,
+    Calibrated,
+    Contrastive,
+    Decoupled,
+    NotTrue,
+    SquaredError,
+    TowardsPrototypes,
+)
 from fedgeom.methods.iterative.settings import HeadOrName, LossOrName, NetworkOrName, Round
 from fedgeom.methods.iterative.task import Task
 from fedgeom.methods.iterative.tree import State, Tree
@@ -34,6 +42,53 @@ class Moon(Algorithm):
     """A network: features are what is compared."""
     loss: LossOrName = Contrastive.name
     """Contrastive(mu=1.0, temperature=0.5)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FedNTD(Algorithm):
+    """For networks at sites that lack some classes: what is known of them is kept (Lee et al. 2022).
+
+    FedAvg whose sites keep the joint model's proportions among the classes that a row is not of.
+    """
+
+    name: ClassVar[str] = "fedntd"
+
+    network: NetworkOrName | None = "mlp"
+    """A network; losses other than cross-entropy are for networks."""
+    loss: LossOrName = NotTrue.name
+    """NotTrue(beta=1.0, tau=1.0)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FedSAM(Algorithm):
+    """For networks at sites whose patients differ: sites look for flat minima (Qu et al. 2022).
+
+    Foret et al. 2021: a step goes along ∇F_k(w + ρ·∇F_k(w)/‖∇F_k(w)‖): the gradient at the steepest point nearby.
+    """
+
+    name: ClassVar[str] = "fedsam"
+
+    network: NetworkOrName | None = "mlp"
+    """A network."""
+    rho: Annotated[float, POSITIVE] = 0.05
+    """ρ: how far away that point is."""
+
+    def local_step(self, model: Any, batch: Batch, state: dict[str, Any]) -> None:
+        """Leave the gradient of the steepest point nearby."""
+        import torch  # optional
+
+        batch.loss().backward()  # type: ignore[no-untyped-call]
+        weights = [weight for weight in model.parameters() if weight.grad is not None]
+        with torch.no_grad():
+            length = torch.cat([weight.grad.flatten() for weight in weights]).norm() + 1e-12
+            before = [weight.clone() for weight in weights]
+            for weight in weights:
+                weight.add_(self.rho * weight.grad / length)
+        model.zero_grad()
+        batch.fresh().loss().backward()  # type: ignore[no-untyped-call]
+        with torch.no_grad():
+            for weight, old in zip(weights, before, strict=True):
+                weight.copy_(old)
 
 
 @dataclass(frozen=True, kw_only=True)

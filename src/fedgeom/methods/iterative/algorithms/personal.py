@@ -1,7 +1,8 @@
-"""Personal models: Ditto, pFedMe, FedPer, FedRep and FedBABU."""
+"""Personal models: Ditto, FedMTL, pFedMe, FedALA, FedPer, FedRep and FedBABU."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
@@ -43,6 +44,33 @@ class Ditto(Algorithm):
     def own_model(self, task: Task, given: State, sent: State, own: State) -> Tree:
         """Return the personal model."""
         return Tree(own["personal"])
+
+
+@dataclass(frozen=True, kw_only=True)
+class FedMTL(Algorithm):
+    """For sites whose patients differ: each has a model of its own, near the mean of all (Smith et al. 2017).
+
+    Multi-task learning where all sites are related alike: they minimise Σ_k F_k(w_k) + λ/2·Σ_k‖w_k − w̄‖², the
+    published λ/2·tr(WΩWᵀ) with Ω = (I − 11ᵀ/K)². A site needs the mean w̄ of the models alone, so a sum is enough; an Ω
+    that is learnt would need each site's model in the open.
+    """
+
+    name: ClassVar[str] = "fedmtl"
+
+    weights: Literal["rows", "sites"] = "sites"
+    """In the published objective all sites count the same."""
+    lam: Annotated[float, Between(0)] = 1.0
+    """λ: from 0 (local models) to large (one model for all)."""
+
+    def local(self, task: Task, given: State, own: State) -> State:
+        """Train the site's own model on, near the mean of all."""
+        own["personal"] = self.personalise(task, given, own)
+        return Tree(model=own["personal"])
+
+    def personalise(self, task: Task, given: State, own: State) -> Tree:
+        """Return the site's own model, trained once more near the last mean."""
+        w = given["model"]
+        return task.fit(own.get("personal", w), Objective(strength=self.lam, centre=w))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,6 +140,58 @@ class PFedMe(Algorithm):
     def own_model(self, task: Task, given: State, sent: State, own: State) -> Tree:
         """Return the personal model."""
         return Tree(own["personal"])
+
+
+@dataclass(frozen=True, kw_only=True)
+class FedALA(Algorithm):
+    """For sites whose patients differ: each learns how much of the joint model to take (Zhang et al. 2023).
+
+    A site begins a round with v + (w − v)∘W: its own last model v, moved to the joint one by weights W from 0 to 1 for
+    each parameter. They descend on the site's cross-entropy, W ← clip(W − η·∇F_k∘(w − v)); what has no weights is the
+    joint model's (Eq. 4 and 5).
+    """
+
+    name: ClassVar[str] = "fedala"
+    needs_steps: ClassVar[bool] = True
+
+    mixed: Literal["head", "all"] = "all"
+    """Which parameters have weights: the learner's head alone, or all."""
+    weight_learning_rate: Annotated[float, POSITIVE] = 1.0
+    """η: the rate of the weights."""
+    weight_rows: Annotated[float, Between(0, 1, open_low=True)] = 0.8
+    """The share of the site's rows, drawn in each round, on which weights are learnt."""
+    weight_steps: Annotated[int, Between(1, 1000)] = 10
+    """How many steps the weights take in a round, each on all of these rows."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.mixed == "head":
+            check_head(self)
+
+    def local(self, task: Task, given: State, own: State) -> State:
+        """Train from the mixture on, and keep what came of it."""
+        own["personal"] = task.fit(self._mixture(task, given["model"], own))
+        return Tree(model=own["personal"])
+
+    def personalise(self, task: Task, given: State, own: State) -> Tree:
+        """Return the mixture with the last joint model."""
+        return self._mixture(task, given["model"], own)
+
+    def _mixture(self, task: Task, w: Tree, own: State) -> Tree:
+        """Learn the weights, and return the model that they make; without a model of its own the joint one."""
+        if "personal" not in own:
+            return w
+        trained = set(w) - set(task.learner.statistics)
+        names = task.learner.head if self.mixed == "head" else sorted(trained)
+        mine = own["personal"].select(names)
+        apart = w.select(names) - mine
+        weights = own.get("weights", apart.map(np.ones_like))
+        drawn = task.part(task.rng.permutation(task.rows)[: max(math.ceil(self.weight_rows * task.rows), 2)])
+        for _ in range(self.weight_steps):
+            slope = drawn.gradient(w | (mine + weights * apart)).select(names)
+            weights = (weights - self.weight_learning_rate * slope * apart).map(lambda leaf: np.clip(leaf, 0, 1))
+        own["weights"] = weights
+        return Tree(w | (mine + weights * apart))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Against the drift of local training: FedProx, FedDyn and SCAFFOLD."""
+"""Against the drift of local training: FedProx, FedDyn, SCAFFOLD and FedDC."""
 
 from __future__ import annotations
 
@@ -103,3 +103,45 @@ class Scaffold(Algorithm):
         """Move model and variate; the variate by the share |S|/N of the sites that took part."""
         model = state["model"] + self.server_learning_rate * mean["model"]
         return Tree(model=model, variate=state["variate"] + round.share * mean["variate"])
+
+
+@dataclass(frozen=True, kw_only=True)
+class FedDC(Algorithm):
+    """For sites whose patients differ: each keeps track of its drift and takes it off again (Gao et al. 2022).
+
+    Sites minimise F_k(θ) + α/2·‖θ + h_k − w‖² + ⟨g_k − g, θ⟩/(K·η), with the drift h_k, the site's last change g_k and
+    the mean g of all. h_k ← h_k + θ_k − w and g_k ← θ_k − w; w ← Σ p_k·(θ_k + h_k).
+    """
+
+    name: ClassVar[str] = "feddc"
+    sends: ClassVar[tuple[str, ...]] = ("model", "change")
+    gives: ClassVar[tuple[str, ...]] = ("model", "change")
+    sends_changes: ClassVar[bool] = True
+    needs_steps: ClassVar[bool] = True
+
+    alpha: Annotated[float, Between(0)] = 0.1
+    """α: how strongly a site is held to the joint model less its drift."""
+
+    def start(self, model: Tree) -> State:
+        """Return the model and no change."""
+        return Tree(model=model, change=model.zeros())
+
+    def local(self, task: Task, given: State, own: State) -> State:
+        """Train with both corrections; send the model less its drift, and the change."""
+        w = given["model"]
+        drift = own.get("drift", w.zeros())
+        length = task.effort.optimizer.counted(task.steps) * task.effort.learning_rate
+        apart = (own.get("change", w.zeros()) - given["change"]) / length
+        change = task.fit(w, Objective(linear=apart, strength=self.alpha, centre=w - drift)) - w
+        # What describes rows, such as a running mean, drifts nowhere.
+        own["drift"] = (drift + change) | change.select(task.learner.statistics).zeros()
+        own["change"] = change
+        return Tree(model=change + own["drift"], change=change)
+
+    def combine(self, state: State, mean: State, round: Round) -> State:
+        """Move the model by the mean of changes and drifts; tell the mean change."""
+        return Tree(model=state["model"] + mean["model"], change=mean["change"])
+
+    def own_model(self, task: Task, given: State, sent: State, own: State) -> Tree:
+        """Return the site's model as it was trained."""
+        return Tree(given["model"] + sent["change"])

@@ -1,8 +1,9 @@
-"""Optimizers at the coordinator: FedAvgM, FedAdam and FedYogi."""
+"""Optimizers at the coordinator: FedAvgM, FedExP, FedAdam and FedYogi."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
@@ -11,6 +12,7 @@ import numpy as np
 from fedgeom.federation.settings import POSITIVE, Between
 from fedgeom.methods.iterative.algorithm import Algorithm
 from fedgeom.methods.iterative.settings import PrivateTraining, Round
+from fedgeom.methods.iterative.task import Task
 from fedgeom.methods.iterative.tree import State, Tree
 
 
@@ -36,6 +38,47 @@ class FedAvgM(PrivateTraining, Algorithm):
         """Step along the momentum."""
         momentum = self.server_momentum * state["momentum"] + (mean["model"] - state["model"])
         return Tree(model=state["model"] + self.server_learning_rate * momentum, momentum=momentum)
+
+
+LONGEST = 2.0**14
+"""‖w_k − w‖² of a longer change counts as this much, so that no sum of squares overflows."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FedExP(Algorithm):
+    """For models that FedAvg trains slowly: longer steps where sites disagree (Jhunjhunwala et al. 2023).
+
+    w ← w + η·Δ with Δ = Σ p_k·Δ_k and η = max(1, Σ p_k·‖Δ_k‖² / (2(‖Δ‖² + ε))), Eq. 6 with weights p_k for 1/M. So the
+    coordinator also learns the mean of ‖Δ_k‖².
+    """
+
+    name: ClassVar[str] = "fedexp"
+    sends: ClassVar[tuple[str, ...]] = ("model", "square")
+    sends_changes: ClassVar[bool] = True
+
+    epsilon: Annotated[float, POSITIVE] = 1e-3
+    """ε: keeps the step short where sites hardly move."""
+
+    def sent_like(self, model: Tree) -> State:
+        """Return a change of the model, and one number."""
+        return Tree(model=model, square=0.0)
+
+    def local(self, task: Task, given: State, own: State) -> State:
+        """Train; send the change and the square of its length."""
+        change = task.fit(given["model"]) - given["model"]
+        return Tree(model=change, square=min(square_of(change, task.learner.statistics), LONGEST))
+
+    def combine(self, state: State, mean: State, round: Round) -> State:
+        """Step along the mean change, the further the more the changes point apart."""
+        square = square_of(mean["model"], self.build_learner().statistics)
+        rate = max(1.0, mean["square"] / (2 * (square + self.epsilon)))
+        return Tree(model=state["model"] + rate * mean["model"])
+
+
+def square_of(change: Tree, described: Iterable[str]) -> float:
+    """Return ‖Δ‖² of a change, without what describes rows, such as running means."""
+    vector = change.select(set(change) - set(described)).flat()
+    return float(vector @ vector)
 
 
 BETA = Between(0, 1, open_high=True)

@@ -1,0 +1,15 @@
+"""What a client of NVFlare does."""
+
+import job
+import nvflare.client as flare
+
+flare.init()
+number = int(flare.get_site_name().removeprefix("site-")) - 1
+X, y = job.client(number)
+net = job.Net()
+while flare.is_running():
+    given = flare.receive()
+    net.load_state_dict({name: job.torch.as_tensor(value) for name, value in given.params.items()})
+    job.train(net, X, y, [given.current_round, number])
+    params = {name: value.numpy() for name, value in net.state_dict().items()}
+    flare.send(flare.FLModel(params=params, meta={"NUM_STEPS_CURRENT_ROUND": len(y)}))
