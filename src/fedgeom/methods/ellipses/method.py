@@ -73,9 +73,17 @@ class Ellipses(EllipseSettings, Method):
     matches_names: ClassVar[bool] = True
 
     def sums_of_few(self) -> Mapping[str, str]:
-        """With own names, each site's classes have places of their own."""
-        shown = "count, mean and covariance of each class of each site, not whose"
-        return {} if self.shared else {"ellipses.sum": shown}
+        """With own names, each site's classes have places of their own; with own scales, some scores are of few."""
+        found = (
+            {}
+            if self.shared
+            else {"ellipses.sum": "count, mean and covariance of each class of each site, not whose"}
+        )
+        if self.scale == "site":
+            found["evaluation.sum"] = (
+                "counts of test rows by score: where sites scale by rows of their own, some scores occur at few sites"
+            )
+        return found
 
     @classmethod
     def suggested(cls, sites: Sequence[SiteData]) -> dict[str, Any]:
