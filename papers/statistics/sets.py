@@ -52,6 +52,17 @@ def at_random(rows: int, sites: int, seed: int) -> np.ndarray:
     return rng.choice([f"part-{at:03d}" for at in range(sites)], rows, p=shares)
 
 
+def independent(X: Floats, order: np.ndarray) -> list[int]:
+    """Return the columns, in this order, of which none follows from those before it and a constant."""
+    X = (X - X.mean(axis=0)) / np.maximum(X.std(axis=0), 1e-12)
+    kept: list[int] = []
+    for at in order.tolist():
+        tried = np.column_stack([np.ones(len(X)), X[:, [*kept, at]]])
+        if np.linalg.matrix_rank(tried, tol=1e-6 * np.sqrt(len(X))) == len(kept) + 2:
+            kept.append(at)
+    return kept
+
+
 def trial() -> dict[str, np.ndarray]:
     """Return the trial's columns."""
     file = load_data("ist_466hospitals.npz")
@@ -107,11 +118,11 @@ def stroke() -> Table:
 
 
 def breast() -> Table:
-    """Return deaths per time at risk, by columns that 30 patients have or lack: a Poisson model with an offset."""
+    """Return deaths per time at risk, by columns that 100 patients have or lack: a Poisson model with an offset."""
     z = load_data("tcga_brca_6regions.npz")
     X = z["X"].astype(float)
     usual = np.array([np.unique(column, return_counts=True)[1].max() for column in X.T])
-    kept = len(X) - usual >= 30
+    kept = [at for at in independent(X, np.arange(X.shape[1])) if len(X) - usual[at] >= 100]
     time = np.maximum(z["time_days"].astype(float), 1.0)
     by = {"6 regions": z["site_names"][z["site"]].astype(str), "20 random parts": at_random(len(X), 20, 2)}
     names = tuple(z["feature_names"][kept].tolist())
@@ -126,7 +137,8 @@ def stays(outcome: str) -> Table:
     X = X[:, kept]
     X = np.where(np.isfinite(X), X, np.nanmedian(X, axis=0))
     usual = np.array([np.unique(column, return_counts=True)[1].max() for column in X.T])
-    X, kept = X[:, len(X) - usual >= 60], kept[len(X) - usual >= 60]
+    chosen = [at for at in independent(X, np.arange(X.shape[1])) if len(X) - usual[at] >= 60]
+    X, kept = X[:, chosen], kept[chosen]
     days = z["icu_los_days"].astype(float)
     fits = np.isfinite(days) & (days > 0) & (z["y_hosp_mort"] >= 0)
     y = z["y_hosp_mort"].astype(float) if outcome == "died" else days

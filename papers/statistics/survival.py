@@ -27,7 +27,7 @@ from fedgeom.federation.policy import Policy, StrictPolicy
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from papers.common import Floats, Results, finish, load_data, parser, table
-from papers.statistics.sets import at_random, large, stroke_columns, trial
+from papers.statistics.sets import at_random, independent, large, stroke_columns, trial
 
 RESULTS = Results(Path(__file__).parent / "results")
 STROKE = ("aspirin", "age", "male", "drowsy", "unconscious", "fibrillation", "TACS")
@@ -79,11 +79,7 @@ def breast() -> Times:
     z = load_data("tcga_brca_6regions.npz")
     X = z["X"].astype(float)
     usual = np.array([np.unique(column, return_counts=True)[1].max() for column in X.T])
-    kept: list[int] = []
-    for at in np.argsort(usual, kind="stable").tolist():
-        tried = np.column_stack([np.ones(len(X)), X[:, [*kept, at]]])
-        if len(kept) < BREAST and np.linalg.matrix_rank(tried) == len(kept) + 2:
-            kept.append(at)
+    kept = independent(X, np.argsort(usual, kind="stable"))[:BREAST]
     by = {"6 regions": z["site_names"][z["site"]].astype(str), "20 random parts": at_random(len(X), 20, 2)}
     names = tuple(z["feature_names"][kept].tolist())
     return Times(X[:, kept], z["time_days"].astype(float), z["event"] > 0, names, by)

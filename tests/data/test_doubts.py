@@ -277,6 +277,17 @@ def test_logarithms_are_not_taken_for_counts(top, told):
     assert bool(said(report, "has no raw counts: its numbers have fractions and are at most 5.25")) == told
 
 
+def test_whole_years_of_many_patients_are_no_leak():
+    """Of many rows with the same value each, neighbours in order are mostly alike, whatever the column says."""
+    rng = np.random.default_rng(0)
+    age = rng.integers(20, 100, 20_000).astype(float)
+    worse = rng.random(len(age)) < age / 120
+    rows = np.column_stack([age, rng.normal(size=len(age))])
+    y = np.where(worse, "dead", "alive")
+    sites = [SiteData(f"s{at}", rows[at::2], y[at::2], columns=["age", "other"]) for at in range(2)]
+    assert not said(check(Ridge(features="linear"), sites, Policy()), "all by themselves")
+
+
 def test_easy_classes_are_no_leak():
     rng = np.random.default_rng(0)
     y = np.repeat(["a", "b"], 50)

@@ -407,14 +407,13 @@ def _doubt_left(values: npt.NDArray[np.generic], y: npt.NDArray[np.str_]) -> flo
         return 1.0
     n = len(y)
     doubt = n - float((counts**2).sum()) / n
-    different, groups = np.unique(values, return_inverse=True)
+    different, groups, sizes = np.unique(values, return_inverse=True, return_counts=True)
+    cells, alike = np.unique(groups * len(labels) + codes, return_counts=True)
+    within = n - float((alike**2 / sizes[cells // len(labels)]).sum())
     if len(different) <= max(20, 2 * len(labels)):
-        table = np.zeros((len(different), len(labels)))
-        np.add.at(table, (groups, codes), 1)
-        left = n - float(((table**2).sum(axis=1) / table.sum(axis=1)).sum())
-        return left / doubt
+        return within / doubt
     if values.dtype.kind == "U":
         return 1.0
-    order = np.lexsort((codes, values))
-    changes = int((np.diff(codes[order]) != 0).sum())
-    return max(changes - (len(labels) - 1), 0) / doubt
+    order = np.lexsort((codes, groups))
+    between = (np.diff(groups[order]) != 0) & (np.diff(codes[order]) != 0)
+    return (within + max(int(between.sum()) - (len(labels) - 1), 0)) / doubt
