@@ -102,7 +102,7 @@ def test_a_missing_file_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_all_scripts_are_found() -> None:
-    assert len(SCRIPTS) == 47
+    assert len(SCRIPTS) == 50
 
 
 @pytest.mark.parametrize("script", SCRIPTS)

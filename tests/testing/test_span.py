@@ -485,6 +485,13 @@ def test_n15_bins_of_held_out_rows() -> None:
     assert_none(groups_of(odd.method(fedgeom.Ridge(features=["linear", "binned"])), odd.sites))
 
 
+@finding("N17: of a bin, products with columns of the few rows by which a run and its update differ")
+def test_n17_bins_of_a_run_and_its_updates() -> None:
+    sites, changes = odd_updates()["updates"]
+    found = updated_terms(fedgeom.Ridge(features=["linear", "binned"]), sites, changes, POLICY)
+    assert_none(small_groups(found, [], POLICY.min_rows, POLICY.min_sites))
+
+
 @pytest.mark.parametrize("share", [0.3, 0.5, 0.7])
 @pytest.mark.parametrize(
     "method", [fedgeom.Ridge(features="linear", prepare="table"), fedgeom.Moments(prepare="table", **EUCLIDEAN)]

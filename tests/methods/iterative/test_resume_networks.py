@@ -28,7 +28,7 @@ SHORT: dict[str, Any] = {
     "schedule": "cosine",
     "validation_fraction": 0.25,
 }
-BARE = {"scaffold", "pfedme"}
+BARE = {"apple", "scaffold", "pfedme"}
 """Rows whose rule is about plain steps."""
 ROWS = sorted(
     name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -15,6 +16,7 @@ class NothingToSpreadError(InputError):
     """No row of any site that takes part has a label."""
 
 
+FEW_LABELS = "how many labels of each class are near each anchor: labels are few, and that may be one"
 Comparison = Literal["bfv", "lattice", "ot", "paillier", "paillier-unpacked"]
 
 
@@ -89,6 +91,10 @@ class XclpSettings(Settings):
     def shows_one_site(self) -> str:
         """Over pairs the coordinator sees distances between rows; through anchors, sums only."""
         return "the distances between rows, and each site's number of rows" if self.graph == "pairs" else ""
+
+    def sums_of_few(self) -> Mapping[str, str]:
+        """Labels are few by nature, and so are those near an anchor."""
+        return {"xclp.codes": FEW_LABELS} if self.graph == "anchors" else {}
 
     @property
     def setting(self) -> Setting:

@@ -212,6 +212,10 @@ class XclpTrainingSettings(TrainingRule):
             )
         return " and ".join(one for one in shown if one)
 
+    def sums_of_few(self) -> Mapping[str, str]:
+        """Return what the propagation shows of few rows."""
+        return {} if self.xclp is None else self.xclp.sums_of_few()
+
     # What a site does, and the coordinator: as the algorithm says.
 
     def trains(self, task: Task) -> bool:
