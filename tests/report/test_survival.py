@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fedgeom
 from fedgeom.report.page import write_page
+from fedgeom.report.run_folder import read_run
 from fedgeom.report.survival import survival_section, survival_tables
 from tests.methods.survival.making import part, rows
 
@@ -21,6 +22,12 @@ def test_curves_are_drawn_above_numbers_at_risk(tmp_path) -> None:
     assert page.count('class="curve"') == 2
     assert "Numbers at risk" in page
     assert "fedgeom describe" not in page
+
+
+def test_effects_on_times_are_not_asked_for_a_test(tmp_path) -> None:
+    run = fedgeom.run(fedgeom.Cox(exact=True), part(*rows()), record=tmp_path / "run")
+    assert run.verdict == read_run(tmp_path / "run").verdict
+    assert "holdout" not in run.verdict
 
 
 def test_one_curve_is_compared_with_none_and_other_models_have_none() -> None:

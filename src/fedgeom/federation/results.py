@@ -30,6 +30,8 @@ UNTESTED = (
 )
 """The verdict on a model that was not tested."""
 DESCRIBED = "This describes the sites' rows; there is no model to test."
+ESTIMATED = "This estimates effects, each with its interval; how well it foretells other rows is not tested."
+"""The verdict where no rows can be kept aside for a test."""
 ASIDE_ONLY = "Nobody knows how well the model does: rows were kept aside but not tested on; the warnings say why."
 """The verdict where the test itself did not take place."""
 
@@ -216,6 +218,8 @@ class Run:
             return str(self.evaluation.verdict)
         if not getattr(self.model, "predicts", True):
             return DESCRIBED
+        if not getattr(self.model, "takes_holdout", True):
+            return ESTIMATED
         return ASIDE_ONLY if any(map(len, self.test)) else UNTESTED
 
     def update(self, added: Sequence[SiteData] = (), removed: Sequence[SiteData] = (), **options: Any) -> Run:

@@ -16,7 +16,7 @@ from fedgeom.errors import FedgeomError
 from fedgeom.evaluation.evaluation import Evaluation, read_evaluation
 from fedgeom.federation.ledger import Ledger
 from fedgeom.federation.record import read_folder
-from fedgeom.federation.results import ASIDE_ONLY, DESCRIBED, UNTESTED, RunWarning, lost_in
+from fedgeom.federation.results import ASIDE_ONLY, DESCRIBED, ESTIMATED, UNTESTED, RunWarning, lost_in
 from fedgeom.methods import SUMMARIES
 from fedgeom.methods.catalogue import load_model, method_class
 from fedgeom.report.disc import site_shapes
@@ -196,6 +196,8 @@ class RunFiles:
             return "The run did not come to its end, so there is no model to test."
         if not self.predicts:
             return DESCRIBED
+        if not self.takes_holdout:
+            return ESTIMATED
         return ASIDE_ONLY if self.parameters.get("holdout") else UNTESTED
 
     @property
@@ -205,6 +207,15 @@ class RunFiles:
             return method_class(self.method).predicts
         except FedgeomError:
             return True
+
+    @property
+    def takes_holdout(self) -> bool:
+        """Whether the run's method can keep rows aside for a test: they are counted by class."""
+        try:
+            by_class = method_class(self.method).takes_holdout
+        except FedgeomError:
+            return True
+        return by_class and self.parameters.get("family", "binomial") == "binomial"
 
     @property
     def lost(self) -> dict[str, str]:

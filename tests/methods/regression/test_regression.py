@@ -13,6 +13,7 @@ import fedgeom
 from fedgeom import SiteData
 from fedgeom.errors import InputError
 from fedgeom.federation.policy import StrictPolicy
+from fedgeom.report.run_folder import read_run
 from fedgeom.testing import check_method
 from tests.methods.regression.making import part, rows, site_of
 from tests.methods.regression.twin import fit, sandwich
@@ -163,6 +164,28 @@ def test_words_have_a_reference_and_are_tested_together() -> None:
     first = fedgeom.run(fedgeom.Regression(prepare=["one-hot"]), sites)
     assert "arm = high" not in first.model.summary().index
     np.testing.assert_allclose(first.model.predict_proba(frame), run.model.predict_proba(frame), atol=1e-8)
+
+
+def test_coefficients_per_deviation_are_said_to_be_that() -> None:
+    sites, _ = part(*rows("gaussian"))
+    plain = fedgeom.run(fedgeom.Regression(family="gaussian"), sites)
+    scaled = fedgeom.run(fedgeom.Regression(family="gaussian", prepare=["scale"]), sites)
+    assert [one.what for one in scaled.warnings if "per standard deviation" in one.what]
+    assert not [one.what for one in plain.warnings if "per standard deviation" in one.what]
+    deviations = np.concatenate([site.X for site in sites]).std(axis=0)
+    per_unit = scaled.model.coefficients[1:] / deviations
+    np.testing.assert_allclose(per_unit, plain.model.coefficients[1:], rtol=1e-2)
+
+
+def test_the_verdict_asks_for_no_holdout_that_would_be_refused(tmp_path: Any) -> None:
+    sites, _ = part(*rows("gaussian"))
+    run = fedgeom.run(fedgeom.Regression(family="gaussian"), sites, record=tmp_path / "run")
+    assert run.verdict.startswith("This estimates effects")
+    assert read_run(tmp_path / "run").verdict == run.verdict
+    sites, _ = part(*rows("binomial"))
+    run = fedgeom.run(fedgeom.Regression(), sites, record=tmp_path / "flags")
+    assert "holdout" in run.verdict
+    assert read_run(tmp_path / "flags").verdict == run.verdict
 
 
 def test_at_strict_sites_ten_sums_are_enough() -> None:

@@ -28,7 +28,7 @@ from fedgeom.methods.regression.core import (
     terms_length,
     too_few_rows,
 )
-from fedgeom.methods.regression.model import RegressionModel, made_model
+from fedgeom.methods.regression.model import RegressionModel, made_model, per_deviation
 from fedgeom.methods.regression.settings import RegressionSettings
 from fedgeom.methods.regression.site import (
     OUTCOME,
@@ -215,6 +215,7 @@ class Regression(RegressionSettings, Method):
             return ", ".join(some[:8]) + (f" and {len(some) - 8} more" if len(some) > 8 else "")
 
         notices = cohort.sites.notices
+        notices += per_deviation(self.preparing)
         if (model.states == 2).any():
             notices.append(
                 RunWarning(

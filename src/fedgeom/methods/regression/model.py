@@ -15,6 +15,7 @@ from fedgeom.arrays import Floats
 from fedgeom.errors import InputError
 from fedgeom.federation.ledger import as_frame
 from fedgeom.federation.model import Model, decisions
+from fedgeom.federation.results import RunWarning
 from fedgeom.methods.regression.core import (
     NewtonFit,
     ScoreTerms,
@@ -43,6 +44,16 @@ def interval(coef: Floats, se: Floats, level: float, freedom: float) -> tuple[Fl
         )
         p = 2 * (stats.t.sf(np.abs(z), freedom) if math.isfinite(freedom) else stats.norm.sf(np.abs(z)))
     return coef - reach * se, coef + reach * se, np.asarray(p)
+
+
+def per_deviation(steps: Sequence[Any]) -> list[RunWarning]:
+    """Say that coefficients are not told per unit, where steps of preparation scale the columns."""
+    if not any(step.name == "scale" for step in steps):
+        return []
+    what = "coefficients are per standard deviation of a column, of those of 0 and 1 too, for a step scales them"
+    return [
+        RunWarning(what, remedy='without that step, as with prepare = ["one-hot", "impute"], they are per unit')
+    ]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -75,6 +86,11 @@ class RegressionModel(Model):
     errors: str
     level: float
     site_effects: str = "none"
+
+    @property
+    def takes_holdout(self) -> bool:
+        """Whether rows can be kept aside for a test, by class."""
+        return self.family == "binomial"
 
     @property
     def width(self) -> int | None:

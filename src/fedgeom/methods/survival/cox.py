@@ -21,6 +21,7 @@ from fedgeom.federation.plan import Plan, Shape, Sum
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.results import RunWarning
 from fedgeom.federation.site import Memory, Site, answers
+from fedgeom.methods.regression.model import per_deviation
 from fedgeom.methods.regression.site import left_out_of
 from fedgeom.methods.survival import core
 from fedgeom.methods.survival.cox_fit import (
@@ -248,6 +249,7 @@ class Cox(CoxSettings, Method):
             return ", ".join(some[:8]) + (f" and {len(some) - 8} more" if len(some) > 8 else "")
 
         notices = cohort.sites.notices
+        notices += per_deviation(self.preparing)
         if (model.states == 2).any():
             notices.append(
                 RunWarning(

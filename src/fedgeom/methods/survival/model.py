@@ -57,6 +57,11 @@ class CoxModel(Model):
     errors = "model"
 
     @property
+    def takes_holdout(self) -> bool:
+        """No rows are kept aside: what is foretold is no class."""
+        return False
+
+    @property
     def width(self) -> int | None:
         """How many columns the model takes."""
         return len(self.coefficients)
