@@ -30,7 +30,7 @@ def release_series(release: str) -> str:
     return ".".join(release.split(".")[:2])
 
 
-class JobTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class JobTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
     """A job's terms: everything that shapes what leaves a site."""
 
     method: str
@@ -41,10 +41,17 @@ class JobTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """Everyone who may take part, in alphabetical order."""
     release: str
     """The release series of fedgeom, such as "0.1": another one may compute something else."""
+    table: str = ""
+    """Which of a site's tables the job is about; "": the one that sites have who have one."""
 
 
 def job_terms(
-    method: str, settings: Mapping[str, Any], seed: int, participants: Iterable[str], release: str = __version__
+    method: str,
+    settings: Mapping[str, Any],
+    seed: int,
+    participants: Iterable[str],
+    release: str = __version__,
+    table: str = "",
 ) -> JobTerms:
     """Put a job's terms together."""
     return JobTerms(
@@ -53,6 +60,7 @@ def job_terms(
         seed=seed,
         participants=tuple(sorted(participants)),
         release=release_series(release),
+        table=table,
     )
 
 

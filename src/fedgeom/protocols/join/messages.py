@@ -100,6 +100,8 @@ class Hello(Invitation, kind="join.hello", answer=PublicKeys):
     """The method's settings; a site looks at its data in their light before it answers."""
     participants: Names = ()
     """Everyone who may take part, in alphabetical order: nobody else will be in the cohort."""
+    table: Annotated[str, msgspec.Meta(max_length=100)] | msgspec.UnsetType = msgspec.UNSET
+    """Which of a site's tables the run is about, by its name in site.toml; not said: the usual one."""
 
     def __post_init__(self) -> None:
         if not is_finite(self.terms):  # a steward would be shown null, and approve a hash of something else
@@ -107,7 +109,7 @@ class Hello(Invitation, kind="join.hello", answer=PublicKeys):
 
     def job(self, method: str) -> JobTerms:
         """Return the job's terms, whose hash every site signs with its keys."""
-        return job_terms(method, self.terms, self.seed, self.participants, self.release)
+        return job_terms(method, self.terms, self.seed, self.participants, self.release, self.table or "")
 
 
 class RingNumber(Message, kind="join.number", harmless=True):
