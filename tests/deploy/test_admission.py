@@ -21,7 +21,7 @@ from fedgeom.deploy.preview import preview, proposed_terms
 from fedgeom.deploy.site import file_refusals, file_report
 from fedgeom.errors import ProtocolError, TooFewSitesError
 from fedgeom.federation.messages import Refusal, Waiting, decode, pack, unpack
-from fedgeom.federation.policy import REVOKED, NotApprovedError, RevokedError, hash_terms, job_terms
+from fedgeom.federation.policy import REFUSED, REVOKED, NotApprovedError, RevokedError, hash_terms, job_terms
 from fedgeom.federation.session import Session
 from fedgeom.protocols.join.messages import Hello, PublicKeys
 from fedgeom.protocols.site import SecureMemory
@@ -183,6 +183,27 @@ def test_the_terms_name_all_who_may_take_part_also_where_not_all_come(sites, coo
     assert not conversation.lost
     with pytest.raises(TooFewSitesError, match="has not approved the job"):
         Session(METHOD, b"n" * 32, 0, coordinator.roster()).conduct(FolderEngine(sites))  # other terms: only three
+
+
+# --- refusing ---
+
+
+def test_a_refused_job_is_told_so_and_asked_about_no_more(anna):
+    assert kind(answer(anna, hello())) == Waiting.kind
+    ApprovalStore(anna.path).refuse(hash_terms(JOB).hex())
+    assert reason(answer(anna, hello())) == REFUSED
+    assert reason(answer(anna, hello(b"n" * 32))) == REFUSED  # submitted anew on the same terms
+    assert ApprovalStore(anna.path).read().waiting == ()
+    pin(anna)
+    assert kind(answer(anna, hello(b"m" * 32))) == PublicKeys.kind
+
+
+def test_a_rule_lets_no_job_in_that_was_refused(anna):
+    answer(anna, hello())
+    ApprovalStore(anna.path).refuse(hash_terms(JOB).hex())
+    settings = anna.path / "site.toml"
+    settings.write_text(settings.read_text().replace('approve = "ask"', 'approve = "any"'))
+    assert reason(answer(anna, hello(b"n" * 32))) == REFUSED
 
 
 # --- runs ---

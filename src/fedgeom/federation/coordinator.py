@@ -92,11 +92,14 @@ class Coordinator:
         ledger: Ledger | None = None,
         roster: Mapping[str, bytes] | None = None,
         participants: Iterable[str] = (),
+        purpose: str = "",
     ):
         self.roster = roster
         """The identities of the sites, where the coordinator knows them."""
         self._participants = tuple(sorted(participants))
         self._engine = engine
+        self.purpose = purpose
+        """What the run is for, in its author's words: sites are told it with the terms."""
         self.run = run
         self.method = method
         self.seed = seed

@@ -255,6 +255,8 @@ class Session:
     watch: Callable[[Event], None] | None = None
     participants: tuple[str, ...] = ()
     """Everyone who may take part, which is part of the terms; if not given, all whom the engine reaches."""
+    purpose: str = ""
+    """What the run is for, which is part of the terms, too."""
     columns: tuple[str, ...] = ()
     """The names of the sites' columns, where whoever holds the session knows them: the model keeps them."""
     kinds: tuple[Kind, ...] = ()
@@ -284,6 +286,7 @@ class Session:
             seed=self.seed,
             roster=self.roster,
             participants=self.participants,
+            purpose=self.purpose,
         )
         sites.columns = self.columns
         sites.start = self.start

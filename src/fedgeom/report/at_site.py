@@ -180,9 +180,8 @@ def _drawn(site: SiteFolder, home: str, model: Any, found: Mapping[str, Any], jo
         shapes = {}
         flat = points
     elif disc:
-        shapes = _own_hulls(
-            points, groups, float(model.curvature), "auto" if job is None else job.settings.get("trim", "auto")
-        )
+        trim = "auto" if job is None else job.settings.get("trim", "auto")
+        shapes = _own_hulls(points, groups, float(model.curvature), trim)
         flat = points
     else:
         shapes = _own_gaussians(points, groups)

@@ -84,7 +84,8 @@ def invite(
         seed=sites.seed,
         terms=dict(terms),
         participants=sites.participants,
-        table=sites.table or msgspec.UNSET,
+        purpose=sites.purpose,
+        table=sites.table,
     )
     shown = sites.ask(hello, expect=PublicKeys)
     if sites.roster is not None:
