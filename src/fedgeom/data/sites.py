@@ -14,6 +14,7 @@ import numpy.typing as npt
 from fedgeom.data.cells import Remark
 from fedgeom.data.columns import check_distinct, index_of, names_of
 from fedgeom.data.frames import anndata_table, frame_table, with_text
+from fedgeom.data.images import FromDataset
 from fedgeom.data.rows import Rows, as_rows, dense
 from fedgeom.data.tables import Columns, Table
 from fedgeom.errors import InputError, is_name
@@ -111,7 +112,7 @@ def _as_numbers(cells: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
     return found
 
 
-class FromTables:
+class FromTables(FromDataset):
     """The ways in which a `SiteData` is made from a table with more columns than the features."""
 
     @classmethod
