@@ -56,11 +56,11 @@ SETS: dict[str, Callable[[int], Task]] = {
     "fashion gradients dirichlet 10 sites": lambda seed: fashion(seed, "gradients", "dirichlet", 3000),
 }
 GRAPHS: dict[str, dict[str, Any]] = {
-    "anchors": {"graph": "anchors", "anchors": 300, "min_cell": 5},
-    "pairs": {"graph": "pairs"},
+    "anchors": {"graph": "anchors", "n_anchors": 300, "min_cell": 5},
+    "pairs": {"graph": "pairs", "hamming": "bfv"},
     "lattice": {"graph": "pairs", "hamming": "lattice"},
 }
-"""Ways of comparing rows: "pairs" by SEAL, the default; "lattice" the same by products of matrices."""
+"""Ways of comparing rows: "pairs" by SEAL; "lattice" the same by products of matrices, the default."""
 
 
 def sites_of(task: Task, seed: int) -> list[fedgeom.SiteData]:

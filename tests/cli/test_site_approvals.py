@@ -269,3 +269,17 @@ def test_revoking(here, study):
     assert "was revoked already" in call("site", "revoke", study, "--folder", "anna")
     assert "revoked" in call("site", "approvals", "--folder", "anna")
     assert "fedgeom site init" in call("site", "revoke", study, "--folder", "nowhere", code=2)
+
+
+def test_a_job_that_waits_is_shown_with_its_purpose_and_refused(here, made):
+    job = job_terms("moments", {}, 0, ["anna"], purpose="Does age tell?")
+    digits = hash_terms(job).hex()
+    store = ApprovalStore(here / "anna")
+    store.wait(store.read(), digits, "r", job)
+    assert "purpose Does age tell?" in call("site", "approve", digits, "--yes", "--folder", "anna")
+    other = job_terms("moments", {}, 1, ["anna"])
+    store.wait(store.read(), hash_terms(other).hex(), "r", other)
+    refused = hash_terms(other).hex()
+    assert f"fedgeom site refuse {refused[:16]}" in call("site", "approvals", "--folder", "anna")
+    assert f"Refused {refused}" in call("site", "refuse", refused[:12], "--folder", "anna")
+    assert "refused" in call("site", "approvals", "--folder", "anna")

@@ -132,6 +132,22 @@ def test_nothing_to_revoke(store: ApprovalStore) -> None:
         store.revoke("1")
 
 
+# --- refusing ---
+
+
+def test_a_job_that_waits_is_refused_until_it_is_approved_after_all(store: ApprovalStore) -> None:
+    with store.exclusive():
+        store.wait(store.read(), ONE, "r", JOB)
+    with pytest.raises(InputError, match="no job that waits has a hash that begins with '2'"):
+        store.refuse("2")
+    assert store.refuse("11") == ONE
+    assert store.read().waiting == ()
+    assert states(store) == ["refused"]
+    assert store.read().approvals[0].job == JOB
+    store.pin(ONE, days=1, runs=1)
+    assert states(store) == ["refused", "approved"]
+
+
 # --- what waits, and what runs by a rule ---
 
 

@@ -46,7 +46,7 @@ def test_the_hash_is_of_everything_that_shapes_what_leaves() -> None:
     others: list[dict[str, Any]] = [
         {"method": "n"}, {"seed": 1}, {"release": "0.2"}, {"release": "1.1"}, {"release": ""},
         {"participants": ["x"]}, {"participants": ["x", "z"]}, {"participants": ["x", "y", "z"]},
-        {"participants": ["xy"]}, {"participants": []},
+        {"participants": ["xy"]}, {"participants": []}, {"purpose": "x"},
         *({"settings": settings} for settings in (
             {}, {"b": 1}, {"a": 2}, {"a": 1.0}, {"a": "1"}, {"a": True}, {"a": None}, {"a": ("x", "y")},
             {"a": ("x\ny",)}, {"a": {"name": "x"}}, {"a": 1, "b": 1},

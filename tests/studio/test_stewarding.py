@@ -28,6 +28,7 @@ def site(tmp_path):
         settings={"rule": "gaussian"},
         seed=3,
         participants=("graz", "linz", "ulm"),
+        purpose="Does <b>age</b> tell?",
     )
     store = ApprovalStore(folder.path)
     digits = hash_terms(job).hex()
@@ -53,6 +54,18 @@ def test_a_job_that_waits_is_shown_with_what_leaves_and_can_be_approved_and_revo
     assert (shown["approvals"][0]["state"], shown["approvals"][0]["used"]) == ("approved", "0 of 2")
     revoke(path, digits)
     assert overview(path)["approvals"][0]["state"] == "revoked"
+
+
+def test_the_page_says_who_asks_and_why_and_a_job_can_be_refused(site):
+    path, digits = site
+    browser = browser_in(path, follow=True)
+    page = browser.get("/site").text
+    assert "Does &lt;b&gt;age&lt;/b&gt; tell?" in page
+    assert "Asked by the coordinator at localhost:8443, of graz, linz, ulm" in page
+    after = browser.post("/site/refuse", content=f"hash={digits}").text
+    assert "Refuse</button>" not in after
+    assert ">refused<" in after
+    assert ">approved<" in browser.post("/site/approve", content=f"hash={digits}").text
 
 
 def test_how_many_jobs_gave_way_in_a_flood_is_shown(site):

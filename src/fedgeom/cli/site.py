@@ -317,7 +317,11 @@ def _show(screen: Console, site: SiteFolder, job: str, terms: JobTerms | None) -
         tell(screen, Cell(said, "doubt"))
         return
     tell(screen, "method   ", Cell(terms.method, "strong"), f", fedgeom {terms.release}")
+    if terms.purpose:
+        tell(screen, f"purpose  {terms.purpose}")
     tell(screen, f"seed     {terms.seed}")
+    if terms.table:
+        tell(screen, f"table    {terms.table}: {site.config().table(terms.table).file}")
     tell(screen, f"sites    {', '.join(terms.participants)}")
     tell(screen, "settings")
     for name, value in terms.settings.items():
@@ -379,10 +383,28 @@ def approvals(folder: Folder = Path()) -> None:
         tell(screen, "Nothing was approved yet, and nothing waits.")
     for waiting in file.waiting:
         tell(screen, f"to approve: fedgeom site approve {waiting.hash} --folder {folder}")
+        tell(screen, f"to refuse:  fedgeom site refuse {waiting.hash[:16]} --folder {folder}")
     if file.dropped:
         tell(screen, Cell(file.dropped_line(), "doubt"))
     if mode != "ask":
         tell(screen, Cell(f'site.toml says approve = "{mode}": such jobs are not asked about.', "doubt"))
+
+
+@app.command()
+def refuse(
+    hash: Annotated[str, typer.Argument(help="The hash of the job's terms, or its first digits.")],
+    folder: Folder = Path(),
+) -> None:
+    """Refuse a job that waits: the site leaves its runs, and the coordinator is told so. An approval undoes it."""
+    from fedgeom.cli.screen import console, tell
+    from fedgeom.deploy.approvals import ApprovalStore
+    from fedgeom.deploy.site_folder import SiteFolder
+
+    site = SiteFolder(folder.absolute())
+    site.config()
+    tell(
+        console(), f"Refused {ApprovalStore(site.path).refuse(hash.lower())}: the site takes no part in this job."
+    )
 
 
 @app.command()

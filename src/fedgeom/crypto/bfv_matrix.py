@@ -1,7 +1,7 @@
 """Lattice encryption (BFV) of bits for a product with a matrix of signs: plain matrix products, and no transforms.
 
 The *owner* has bits a_il of points i, the *helper* signs v_ml of points m, and the owner is to learn Σ_l a_il·v_ml
-plus a mask, modulo t = 2^16, for all i and m at once. The ring is Z_q[x] / (x^4096 + 1), q = 2^88 or 2^108. For each
+plus a mask, modulo t = 2^16, for all i and m at once. The ring is Z_q[x] / (x^4096 + 1), q = 2^88 or 2^105. For each
 place l one ciphertext holds the bits of all points, one to a coefficient,
 
     b_l = a_l·s + e_l + (q / t)·Σ_i a_il x^i,
@@ -10,7 +10,7 @@ with a_l stretched from a seed that travels instead of it. The helper only adds 
 v_ml·(a_l, b_l). Over all m these are two products of a matrix of signs with a matrix modulo q, V·[a_l] and V·[b_l],
 and of the second only the coefficients that hold points. (That sums with known weights need no transform, and become
 products of matrices, is from Bae, Cheon, Hanrot, Park and Stehlé, "Plaintext-ciphertext matrix multiplication",
-2024.) Numbers modulo q are cut to limbs of 44 or 36 bits, whose sums are exact in floating point (`_ROWS`): the
+2024.) Numbers modulo q are cut to limbs of 44 or 35 bits, whose sums are exact in floating point (`_ROWS`): the
 product is BLAS's. More than 4096 points of the owner's have further secrets s under the same a_l.
 
 The owner knows e_l, and a_l is public: without *closing*, it could compute the helper's signs. Closing has three
@@ -20,7 +20,7 @@ parts:
   public key, a' from the seed, and u_m, e'_m the helper's, fresh for each point. The first half then looks random
   even to the owner (ring learning with errors, with u_m as the secret).
 - *Flooding.* The second half gets a mask of 16 random bits, times q / t, and noise drawn uniformly from a range of q
-  / 2t (2^71 or 2^91). What else is in it, Σ v_ml·e_l + u_m·e'' − e'_m·s, has the size 2^8 (`leak_bits`): so the
+  / 2t (2^71 or 2^88). What else is in it, Σ v_ml·e_l + u_m·e'' − e'_m·s, has the size 2^8 (`leak_bits`): so the
   owner's view is within 2^8 / 2^71, per coefficient, of one that does not depend on the signs. All coefficients of a
   conversation together must stay below 2^-40: `modulus_for` chooses the modulus that sees to it.
 - *Rounding* of both halves to their first 32 bits, which anybody could do and which only shortens the answer. It adds
@@ -28,7 +28,8 @@ parts:
   always.
 
 *Security.* Secrets are ternary, errors centred binomial with standard deviation 3.24, as in Microsoft SEAL. For n =
-4096 the Homomorphic Encryption Standard (2018) allows 109 bits of modulus for 128-bit security; there are 88, or 108.
+4096 the Homomorphic Encryption Standard (2018) allows 109 bits of modulus for 128-bit security; newer guidelines
+(Bossuat and others, 2024) ask for a few bits less. There are 88, or 105.
 Ring learning with errors is as hard modulo a power of two as modulo any other number of that size (Peikert, Regev and
 Stephens-Davidowitz, 2017). Secrets, masks and noise come from the operating system, stretched by ChaCha20.
 """
@@ -123,7 +124,7 @@ class Modulus:
 
 
 SMALL = Modulus(2, 44)
-LARGE = Modulus(3, 36)
+LARGE = Modulus(3, 35)
 
 
 def short_words(data: bytes, *shape: int) -> Short:

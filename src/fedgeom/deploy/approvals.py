@@ -26,7 +26,7 @@ from fedgeom.deploy.budgets import BudgetStore
 from fedgeom.deploy.site_folder import SiteFolder
 from fedgeom.errors import InputError, ProtocolError, printable
 from fedgeom.federation.method import METHODS
-from fedgeom.federation.policy import REVOKED, JobTerms, NotApprovedError, RevokedError, hash_terms
+from fedgeom.federation.policy import REFUSED, REVOKED, JobTerms, NotApprovedError, RevokedError, hash_terms
 from fedgeom.federation.privacy import Spent, spent_by
 from fedgeom.storage import locked, write_file
 
@@ -67,8 +67,15 @@ class Approval(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     rule: str = ""
     """What in site.toml let the job in without the steward, if anything did; such a note admits nothing itself."""
 
+    @property
+    def refused(self) -> bool:
+        """Whether it is the steward's no to a job that waited."""
+        return bool(self.revoked) and not self.runs and not self.rule
+
     def state(self, now: float) -> str:
         """Say how the approval stands."""
+        if self.refused:
+            return "refused"
         if self.revoked:
             return "revoked"
         if self.rule:
@@ -149,6 +156,22 @@ class ApprovalStore:
             waiting = tuple(one for one in file.waiting if one.hash != hash)
             self._write(msgspec.structs.replace(file, approvals=(*file.approvals, new), waiting=waiting))
         return new
+
+    def refuse(self, prefix: str) -> str:
+        """Refuse the one job that waits and whose hash begins so; return its hash. An approval undoes it later."""
+        with self.exclusive():
+            file = self.read()
+            found = [one for one in file.waiting if prefix and one.hash.startswith(prefix)]
+            if len(found) != 1:
+                listed = "".join(f"\n  {one.hash}" for one in (found or file.waiting)) or " none"
+                count = f"{len(found)} jobs that wait have" if found else "no job that waits has"
+                raise InputError(f"{count} a hash that begins with {prefix!r}; wanted one of:{listed}")
+            now = self.clock()
+            job = found[0]
+            no = Approval(hash=job.hash, when=now, expires=now, runs=0, revoked=now, job=job.job)
+            waiting = tuple(one for one in file.waiting if one is not job)
+            self._write(msgspec.structs.replace(file, approvals=(*file.approvals, no), waiting=waiting))
+            return job.hash
 
     def revoke(self, prefix: str) -> tuple[str, int]:
         """Revoke all approvals of the one job whose hash begins so; return its hash and how many there were."""
@@ -272,6 +295,8 @@ class FolderApprovals:
             if free is not None:
                 store.use(file, free, number)
                 return
+            if mine and mine[-1].refused:  # the steward's latest word
+                raise RevokedError(REFUSED)
             if rule:
                 if any(one.revoked for one in mine):  # a rule is for jobs to which the steward has not said no
                     raise RevokedError(REVOKED)

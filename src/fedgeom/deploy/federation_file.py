@@ -16,7 +16,7 @@ from fedgeom.data.sites import SiteData
 from fedgeom.deploy.config import convert
 from fedgeom.errors import InputError
 from fedgeom.federation.method import METHODS, Method, methods_that_match, no_bound
-from fedgeom.federation.policy import JobTerms, Policy, StrictPolicy, job_terms
+from fedgeom.federation.policy import MOST_PURPOSE, JobTerms, Policy, StrictPolicy, job_terms
 from fedgeom.federation.settings import is_called_now, read_value
 from fedgeom.federation.steps import Step, check_order, read_steps
 from fedgeom.methods.catalogue import method_class
@@ -60,6 +60,8 @@ class FederationFile(ReadOptions, frozen=True, forbid_unknown_fields=True, kw_on
     names: Literal["shared", "own"] | None = None
     """Whether one label name means one thing everywhere; None: the method's default, or what `fedgeom run` sees."""
     seed: int = 0
+    purpose: Annotated[str, msgspec.Meta(max_length=MOST_PURPOSE)] = ""
+    """What the job is for, in words that stewards read before they approve it; a part of the terms."""
     holdout: Share = 0.0
     """The share of its rows that each site keeps aside; the model is tested there (`Holdout`)."""
     holdout_by: str = ""
@@ -89,6 +91,8 @@ class FederationFile(ReadOptions, frozen=True, forbid_unknown_fields=True, kw_on
     writers: list[str] = []
     """What else writes the coordinator's figures down, in the run's folder: "tensorboard", "mlflow". No part of the
     terms: it is about what the coordinator knows anyway."""
+    table: Annotated[str, msgspec.Meta(max_length=100)] = ""
+    """Submitted jobs only: which of a site's tables is meant, by the name in its site.toml; "": the usual one."""
     min_sites: Annotated[int, msgspec.Meta(ge=2)] = 2
     """Submitted jobs only: the fewest sites that make a run."""
     wait: Annotated[float, msgspec.Meta(ge=0)] = 60.0
@@ -206,7 +210,9 @@ def terms_of(path: str | Path, federation: FederationFile, roster: Iterable[str]
     """
     method = build_method(path, federation)
     names = site_names(federation) or list(roster)
-    return job_terms(method.name, method.terms(), federation.seed, names)
+    return job_terms(
+        method.name, method.terms(), federation.seed, names, purpose=federation.purpose, table=federation.table
+    )
 
 
 def site_names(federation: FederationFile) -> list[str]:

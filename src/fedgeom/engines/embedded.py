@@ -66,7 +66,7 @@ class EmbeddedEngine:
                     policy or Policy(),
                     (approvals or {}).get(site.name, ApproveAny()),
                 ),
-                lambda site=site: site,  # type: ignore[misc]
+                lambda site=site: site,
             )
             for site in sites
         }

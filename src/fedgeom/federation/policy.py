@@ -30,7 +30,11 @@ def release_series(release: str) -> str:
     return ".".join(release.split(".")[:2])
 
 
-class JobTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+MOST_PURPOSE = 1000
+"""So many characters may say what a job is for."""
+
+
+class JobTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
     """A job's terms: everything that shapes what leaves a site."""
 
     method: str
@@ -41,10 +45,20 @@ class JobTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """Everyone who may take part, in alphabetical order."""
     release: str
     """The release series of fedgeom, such as "0.1": another one may compute something else."""
+    purpose: str = ""
+    """What the job is for, in its author's words: a steward approves it with the rest."""
+    table: str = ""
+    """Which of a site's tables the job is about; "": the one that sites have who have one."""
 
 
 def job_terms(
-    method: str, settings: Mapping[str, Any], seed: int, participants: Iterable[str], release: str = __version__
+    method: str,
+    settings: Mapping[str, Any],
+    seed: int,
+    participants: Iterable[str],
+    release: str = __version__,
+    purpose: str = "",
+    table: str = "",
 ) -> JobTerms:
     """Put a job's terms together."""
     return JobTerms(
@@ -53,6 +67,8 @@ def job_terms(
         seed=seed,
         participants=tuple(sorted(participants)),
         release=release_series(release),
+        purpose=purpose,
+        table=table,
     )
 
 
@@ -78,6 +94,7 @@ class RevokedError(ProtocolError):
 
 
 REVOKED = "its steward has revoked the approval of this job"
+REFUSED = "its steward has refused this job"
 """What a coordinator hears of a site whose approval is gone."""
 
 

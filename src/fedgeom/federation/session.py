@@ -255,6 +255,8 @@ class Session:
     watch: Callable[[Event], None] | None = None
     participants: tuple[str, ...] = ()
     """Everyone who may take part, which is part of the terms; if not given, all whom the engine reaches."""
+    purpose: str = ""
+    """What the run is for, which is part of the terms, too."""
     columns: tuple[str, ...] = ()
     """The names of the sites' columns, where whoever holds the session knows them: the model keeps them."""
     kinds: tuple[Kind, ...] = ()
@@ -265,6 +267,8 @@ class Session:
     """The model that training begins with; None: the method's own."""
     patience: ApprovalTimeout = field(default_factory=ApprovalTimeout)
     """How long to wait for the approval of the sites' stewards."""
+    table: str = ""
+    """Which of the sites' tables the run is about, which is part of the terms."""
 
     def conduct(self, engine: Engine) -> tuple[Any, Coordinator]:
         """Hold the conversation; return the model and the coordinator's view of the sites.
@@ -282,9 +286,11 @@ class Session:
             seed=self.seed,
             roster=self.roster,
             participants=self.participants,
+            purpose=self.purpose,
         )
         sites.columns = self.columns
         sites.start = self.start
+        sites.table = self.table
         patient.listener = sites.waits
         if self.record is not None:
             sites.ledger.listeners.append(self.record.enter)

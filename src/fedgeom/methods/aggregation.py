@@ -5,7 +5,9 @@ The mean needs only a sum, so it can run under secure sum. The robust ones look 
 
 from __future__ import annotations
 
+import functools
 from abc import abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -21,6 +23,23 @@ from fedgeom.protocols.secure_sum.rules import LEAST_GROUPS, GroupDraw
 FRACTION_BITS = SumQuestion.fraction_bits
 LARGEST = 2.0 ** (62 - FRACTION_BITS)
 """No sum may reach this."""
+BLOCK = 2**22
+"""So many numbers are looked at together: beside the sites' vectors no rule needs memory that grows with both."""
+
+
+def blocks(vectors: Floats, per_number: int) -> Iterator[slice]:
+    """Yield runs of coordinates that are looked at together, where each takes so many numbers of memory."""
+    width = max(1, BLOCK // per_number)
+    for begin in range(0, vectors.shape[1], width):
+        yield slice(begin, begin + width)
+
+
+def distances(vectors: Floats, at: Floats) -> Floats:
+    """Return how far each vector is from a point, (sites,)."""
+    squares = np.zeros(len(vectors))
+    for part in blocks(vectors, len(vectors)):
+        squares += np.square(vectors[:, part] - at[part]).sum(axis=1)
+    return np.asarray(np.sqrt(squares))
 
 
 @dataclass(frozen=True)
@@ -64,7 +83,10 @@ class Median(Aggregation):
 
     def __call__(self, vectors: Floats, weights: Floats) -> Floats:
         """Return the coordinates' medians."""
-        return np.asarray(np.median(vectors, axis=0))
+        found = np.empty(vectors.shape[1])
+        for part in blocks(vectors, len(vectors)):
+            found[part] = np.median(vectors[:, part], axis=0)
+        return found
 
 
 @dataclass(frozen=True)
@@ -79,7 +101,10 @@ class TrimmedMean(Aggregation):
     def __call__(self, vectors: Floats, weights: Floats) -> Floats:
         """Return the trimmed means; at least one value of each coordinate is left."""
         cut = min(int(self.trim * len(vectors) + 1e-9), (len(vectors) - 1) // 2)
-        return np.asarray(np.sort(vectors, axis=0)[cut : len(vectors) - cut].mean(axis=0))
+        found = np.empty(vectors.shape[1])
+        for part in blocks(vectors, len(vectors)):
+            found[part] = np.sort(vectors[:, part], axis=0)[cut : len(vectors) - cut].mean(axis=0)
+        return found
 
 
 @dataclass(frozen=True)
@@ -100,11 +125,19 @@ class Krum(Aggregation):
         if len(vectors) == 1:
             return np.array(vectors[0])
         bad = max(0, (len(vectors) - 3) // 2) if self.n_byzantine is None else self.n_byzantine
-        gaps = ((vectors[:, None, :] - vectors[None, :, :]) ** 2).sum(axis=2)
+        gaps = np.zeros((len(vectors),) * 2)
+        for part in blocks(vectors, len(vectors) ** 2):
+            gaps += np.square(vectors[:, None, part] - vectors[None, :, part]).sum(axis=2)
         np.fill_diagonal(gaps, np.inf)
         near = max(1, min(len(vectors) - bad - 2, len(vectors) - 1))
         scores = np.sort(gaps, axis=1)[:, :near].sum(axis=1)
-        return np.array(min(vectors[scores <= scores.min()].tolist()))
+        return np.array(functools.reduce(_first, (vectors[at] for at in np.flatnonzero(scores <= scores.min()))))
+
+
+def _first(a: Floats, b: Floats) -> Floats:
+    """Return the vector that is first in lexical order."""
+    at = int(np.argmax(a != b))
+    return a if a[at] <= b[at] else b
 
 
 @dataclass(frozen=True)
@@ -127,22 +160,24 @@ class GeometricMedian(Aggregation):
         share = weights / weights.sum()
         at = share @ vectors
         for _ in range(self.max_iter):
-            away = vectors - at
-            gaps = np.linalg.norm(away, axis=1)
+            gaps = distances(vectors, at)
             here = gaps <= 1e-12 * (1 + np.linalg.norm(at))
             if here.all():
                 break
-            pull = share[~here] / gaps[~here]
-            step = (pull @ away[~here]) / pull.sum()
+            pull = np.divide(share, gaps, out=np.zeros(len(share)), where=~here)
+            towards = np.empty(len(at))
+            for part in blocks(vectors, len(vectors)):
+                towards[part] = pull @ (vectors[:, part] - at[part])
+            step = towards / pull.sum()
             held = float(share[here].sum())
-            force = float(np.linalg.norm(pull @ away[~here]))
+            force = float(np.linalg.norm(towards))
             if held:
                 step = step * max(0.0, 1 - held / force) if force else 0 * step
             at = at + step
             if np.linalg.norm(step) <= self.tol * (1 + np.linalg.norm(at)):
                 break
-        tried = np.vstack([at, vectors])
-        costs = np.array([share @ np.linalg.norm(vectors - one, axis=1) for one in tried])
+        tried = [at, *vectors]
+        costs = np.array([share @ distances(vectors, one) for one in tried])
         # On a line many points may be as good; then rounding must not decide which of the vectors it is.
         return np.array(tried[int(np.argmax(costs <= costs.min() * (1 + 1e-9)))])
 

@@ -21,8 +21,11 @@ from fedgeom.data.readers import READERS
 from fedgeom.deploy.coordinator import is_running, list_sites
 from fedgeom.deploy.coordinator_folder import CoordinatorFolder
 from fedgeom.deploy.federation_check import check_federation
+from fedgeom.deploy.jobs import load_job
 from fedgeom.deploy.preview import preview
 from fedgeom.deploy.site_folder import SiteFolder
+from fedgeom.deploy.status import list_jobs
+from fedgeom.deploy.submit import stop as stop_job
 from fedgeom.errors import FedgeomError, InputError, printable
 from fedgeom.federation.record import Status
 from fedgeom.methods.catalogue import load_model
@@ -153,13 +156,14 @@ class Handlers:
         }  # fmt: skip
         post: dict[str, Callable[..., Any]] = {
             "/files/{name}": self.keep, "/studies": self.make_study, "/studies/{name}": self.save_study,
-            "/coordinator/studies": self.make_job,
+            "/coordinator/studies": self.make_job, "/coordinator/jobs/{name}/stop": self.stop_job,
             "/studies/{name}/run": self.run_here, "/studies/{name}/describe": self.describe,
             "/studies/{name}/submit": self.submit, "/runs/{name}/stop": self.stop,
             "/runs/{name}/rename": self.rename, "/examples/{name}": self.try_example, "/predict": self.make_prediction,
             "/files/remove": self.remove_files, "/studies/remove": self.remove_studies,
             "/runs/remove": self.remove_runs, "/bin/empty": self.empty_bin, "/bin/{batch}/restore": self.restore,
-            "/site/approve": self.approve, "/site/revoke": self.revoke, "/site/preview": self.rehearse,
+            "/site/approve": self.approve, "/site/refuse": self.refuse, "/site/revoke": self.revoke,
+            "/site/preview": self.rehearse,
         }  # fmt: skip
         first = sorted(post.items(), key=lambda one: "{name}" in one[0])  # what is fixed comes before any name
         return [
@@ -444,6 +448,12 @@ class Handlers:
         steward.approve(self._site().path, hash, days, runs)
         return self.go("/site")
 
+    async def refuse(self, request: Request) -> Response:
+        """Refuse a job that waits."""
+        form = await read_form(request)
+        steward.refuse(self._site().path, "".join(form.get("hash", [])))
+        return self.go("/site")
+
     async def revoke(self, request: Request) -> Response:
         """Take an approval back."""
         form = await read_form(request)
@@ -467,7 +477,14 @@ class Handlers:
         return self.pages(
             "coordinator.html", sites=list_sites(folder), running=is_running(folder), address=folder.address(),
             studies=self.place.study_names(), methods=method_groups(), preparations=PREPARATIONS,
+            jobs=list_jobs(folder)[::-1], ends=studio_runs.ENDS,
         )  # fmt: skip
+
+    async def stop_job(self, request: Request) -> Response:
+        """Stop a job, at the sites too."""
+        folder = self._coordinator()
+        await run_in_threadpool(stop_job, folder, load_job(folder, request.path_params["name"]))
+        return self.go("/coordinator")
 
     def _coordinator(self) -> CoordinatorFolder:
         if not self.place.is_coordinator:

@@ -66,7 +66,9 @@ def _job(hash: str, job: JobTerms | None, state: str) -> dict[str, Any]:
     return {
         "hash": hash,
         "method": "" if job is None else job.method,
+        "purpose": "" if job is None else job.purpose,
         "sites": [] if job is None else list(job.participants),
+        "table": "" if job is None else job.table,
         "settings": {key: json.dumps(_plain(value), ensure_ascii=False) for key, value in settings.items()},
         "leaves": () if job is None else leaves_with(job),
         "state": state,
@@ -107,6 +109,11 @@ def approve(path: Path, hash: str, days: str, runs: str) -> None:
     if hash not in [digits for digits, _ in jobs]:
         raise InputError("this job no longer waits here; look at the list again")
     store.pin(hash, days=length, runs=count, job=known[0] if known else None)
+
+
+def refuse(path: Path, hash: str) -> None:
+    """Refuse a job that waits."""
+    ApprovalStore(path).refuse(hash)
 
 
 def revoke(path: Path, hash: str) -> None:

@@ -155,10 +155,12 @@ def job_facts(folder: CoordinatorFolder, file: Path) -> dict[str, Any]:
         "leaves": (),
         "hash": "",
         "wrong": "",
+        "purpose": "",
         "running": is_running(folder),
     }
     try:
         plan = read_federation(file)
+        found["purpose"] = plan.purpose
         found["names"] = sorted(site_names(plan) or list(folder.roster()))
         method = build_method(file, plan)
         found |= {"method": method.name, "leaves": planned_leaves(method)}
@@ -170,9 +172,9 @@ def job_facts(folder: CoordinatorFolder, file: Path) -> dict[str, Any]:
 
 def _optional(form: Mapping[str, str]) -> list[str]:
     lines = []
-    for key in ("method", "names", "prepare"):
+    for key in ("method", "names", "prepare", "purpose"):
         if form.get(key):
-            lines.append(f"{key} = {_quoted(form[key])}")
+            lines.append(f"{key} = {_quoted(form[key].strip())}")
     share = form.get("holdout") or "0.25"
     try:
         lines.append(f"holdout = {float(share):g}")

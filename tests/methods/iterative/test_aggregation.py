@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,6 +12,7 @@ from hypothesis.extra.numpy import arrays
 
 from fedgeom import FedAvg
 from fedgeom.errors import InputError
+from fedgeom.methods import aggregation
 from fedgeom.methods.iterative import Aggregation, GeometricMedian, Krum, Mean, Median, TrimmedMean
 from fedgeom.protocols.fixed_point import from_fixed, to_fixed
 from tests.tiers import examples
@@ -231,3 +234,18 @@ def test_fixed_point_costs_a_mean_of_networks_less_than_single_precision(n_sites
     away = np.abs(Mean()(vectors, weights) - exact).max()
     assert away <= n_sites * 2.0**-29 / weights.sum() + 1e-15
     assert away < 0.01 * np.spacing(np.abs(exact).max().astype(np.float32))
+
+
+@pytest.mark.parametrize("rule", [Median(), TrimmedMean(), Krum(), GeometricMedian()], ids=lambda one: one.name)
+def test_beside_the_vectors_little_memory_is_needed(rule, monkeypatch):
+    """Large models of many sites must not be copied for each site, let alone for each pair."""
+    vectors = np.random.default_rng(0).normal(size=(8, 50_000))
+    vectors[3] = 1.0
+    whole = rule(vectors, np.ones(8))
+    monkeypatch.setattr(aggregation, "BLOCK", 2**14)
+    tracemalloc.start()
+    found = rule(vectors, np.ones(8))
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    np.testing.assert_allclose(found, whole, rtol=1e-8)
+    assert most < vectors.nbytes

@@ -138,7 +138,7 @@ def test_without_tables_all_sites_are_as_large_as_the_largest(monkeypatch: pytes
 def test_thousands_of_sites_are_reckoned_at_once() -> None:
     costs = costs_of(fedgeom.XCLP(), shape_like(2000, rows=100, columns=4, classes=("a", "b")))
     assert costs.total_up > 2000**2 * 1e6
-    assert costs.site_seconds > 1000
+    assert costs.site_seconds > 500
 
 
 def test_what_leaves_follows_from_the_settings() -> None:
@@ -157,12 +157,12 @@ def test_rows_that_are_too_many_are_refused_before_anything_is_sent_with_what_to
         asked.append(name)
 
     with pytest.raises(InputError, match=r"'xclp\.(begin|relay)', has about") as caught:
-        fedgeom.run(fedgeom.XCLP(), some(5, 900), interfere=interfere)
+        fedgeom.run(fedgeom.XCLP(), some(5, 1800), interfere=interfere)
     for words in ('graph="anchors"', "fewer hash_bits than 4,096", "max_message_bytes = "):
         assert words in str(caught.value)
     assert not asked
     enough = int(str(caught.value).rpartition("= ")[2].replace(",", ""))
-    assert costs_of(fedgeom.XCLP(), shape_of(fedgeom.XCLP(), some(5, 900))).largest <= enough
+    assert costs_of(fedgeom.XCLP(), shape_of(fedgeom.XCLP(), some(5, 1800))).largest <= enough
 
 
 def test_more_anchors_than_a_message_holds_are_refused() -> None:

@@ -51,9 +51,9 @@ class XclpSettings(Settings):
     weighted by n/(C·n_c) for the n_c rows that got the same label anywhere, as the reference code does for training
     with pseudo-labels; rows that have a label keep it, with confidence 1. It needs one more secure sum, which reveals
     the largest confidence and all n_c."""
-    hamming: Comparison = "bfv"
-    """How distances are computed in secret: "bfv" (SEAL), "lattice" (less work and half of the bytes, our own
-    implementation), "ot", "paillier" or "paillier-unpacked"."""
+    hamming: Comparison = "lattice"
+    """How distances are computed in secret: "lattice" (the least work; needs nothing more), "bfv" (SEAL, a library
+    that many look at: twice the work and the bytes), "ot", "paillier" or "paillier-unpacked"."""
     hidden_projection: bool = True
     """Whether the coordinator must not know the projection. False: it follows from the run's seed, so that the same
     seed gives the same labels; a hidden one is new every time."""

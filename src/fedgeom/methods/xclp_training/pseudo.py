@@ -154,7 +154,7 @@ class FromXCLP(PseudoLabels):
     confidence: Literal["entropy", "code"] = "code"
     """"code": divided by the largest over all sites and weighted by n/(C·n_c), as the reference code trains; one more
     secure sum in each round. "entropy": 1 - entropy/log C alone, as the paper writes."""
-    hamming: Comparison = "bfv"
+    hamming: Comparison = "lattice"
     """How distances are computed in secret."""
     hidden_projection: bool = True
     """Whether the coordinator must not know the projection; it is the same in all rounds of a run."""

@@ -150,7 +150,7 @@ def _share(plan: BitLayout, found: Words, askers: int) -> Share:
 
 
 class PackedLattice:
-    """The variant ``bfv``: the least work for its traffic; needs seal-python."""
+    """The variant ``bfv``: rests on a library that many look at; needs seal-python."""
 
     name: ClassVar[str] = "bfv"
     passes: ClassVar[int] = 2

@@ -79,7 +79,14 @@ def invite(
     where there are few, since groups follow from it. ``smallest_sum`` says over how few of so many sites a sum may go,
     ``sum_sites`` which of the cohort may be in which sum, by the seed; None: they go over all.
     """
-    hello = Hello(rounds=rounds, seed=sites.seed, terms=dict(terms), participants=sites.participants)
+    hello = Hello(
+        rounds=rounds,
+        seed=sites.seed,
+        terms=dict(terms),
+        participants=sites.participants,
+        purpose=sites.purpose,
+        table=sites.table,
+    )
     shown = sites.ask(hello, expect=PublicKeys)
     if sites.roster is not None:
         _leave_out_strangers(shown, sites, hello)

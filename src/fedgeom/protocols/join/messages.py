@@ -11,7 +11,7 @@ from fedgeom.crypto import shamir
 from fedgeom.crypto.keys import CIPHERTEXT_BYTES, ED25519_BYTES, KEM_PUBLIC_BYTES, SIGNATURE_BYTES, fingerprint
 from fedgeom.crypto.neighbours import COMPLETE_UP_TO, ring_order
 from fedgeom.federation.messages import Key, Message, Name, Names, Question
-from fedgeom.federation.policy import Invitation, JobTerms, job_terms
+from fedgeom.federation.policy import MOST_PURPOSE, Invitation, JobTerms, job_terms
 from fedgeom.federation.settings import is_finite
 from fedgeom.memo import memoize, memoize_last
 from fedgeom.version import __version__
@@ -100,6 +100,10 @@ class Hello(Invitation, kind="join.hello", answer=PublicKeys):
     """The method's settings; a site looks at its data in their light before it answers."""
     participants: Names = ()
     """Everyone who may take part, in alphabetical order: nobody else will be in the cohort."""
+    purpose: Annotated[str, msgspec.Meta(max_length=MOST_PURPOSE)] = ""
+    """What the job is for, in its author's words."""
+    table: Annotated[str, msgspec.Meta(max_length=100)] = ""
+    """Which of a site's tables the run is about, by its name in site.toml; "": the usual one."""
 
     def __post_init__(self) -> None:
         if not is_finite(self.terms):  # a steward would be shown null, and approve a hash of something else
@@ -107,7 +111,7 @@ class Hello(Invitation, kind="join.hello", answer=PublicKeys):
 
     def job(self, method: str) -> JobTerms:
         """Return the job's terms, whose hash every site signs with its keys."""
-        return job_terms(method, self.terms, self.seed, self.participants, self.release)
+        return job_terms(method, self.terms, self.seed, self.participants, self.release, self.purpose, self.table)
 
 
 class RingNumber(Message, kind="join.number", harmless=True):
