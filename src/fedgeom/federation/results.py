@@ -35,6 +35,21 @@ ESTIMATED = "This estimates effects, each with its interval; how well it foretel
 ASIDE_ONLY = "Nobody knows how well the model does: rows were kept aside but not tested on; the warnings say why."
 """The verdict where the test itself did not take place."""
 
+
+def verdict_of(model: Any, evaluation: Any, *, aside: bool) -> str:
+    """Return what to think of a model: what it concludes, and how well it does on rows that were kept aside."""
+    concludes = str(getattr(model, "conclusion", ""))
+    if evaluation is not None:
+        return f"{concludes} {evaluation.verdict}".strip()
+    if concludes:
+        return concludes
+    if not getattr(model, "predicts", True):
+        return DESCRIBED
+    if not getattr(model, "takes_holdout", True):
+        return ESTIMATED
+    return ASIDE_ONLY if aside else UNTESTED
+
+
 _REMEDIES = (
     (
         re.escape(ABSENT),
@@ -214,13 +229,7 @@ class Run:
     @property
     def verdict(self) -> str:
         """Whether the model is worth using, in a sentence or two; without rows kept aside, that nobody knows."""
-        if self.evaluation is not None:
-            return str(self.evaluation.verdict)
-        if not getattr(self.model, "predicts", True):
-            return DESCRIBED
-        if not getattr(self.model, "takes_holdout", True):
-            return ESTIMATED
-        return ASIDE_ONLY if any(map(len, self.test)) else UNTESTED
+        return verdict_of(self.model, self.evaluation, aside=any(map(len, self.test)))
 
     def update(self, added: Sequence[SiteData] = (), removed: Sequence[SiteData] = (), **options: Any) -> Run:
         """Add rows to the model, or take rows out, by a new secure run over the changed rows alone.
