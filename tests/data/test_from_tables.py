@@ -78,7 +78,10 @@ def test_a_frame_is_many_sites(frame):
         ({"label": "ill", "by": "towm"}, r"the frame has no column 'towm'; .*Did you mean 'town'\?"),
         ({"label": "ill", "by": "patiens"}, r"Did you mean 'patient'\?"),
         ({"label": "ill", "group": "ill"}, "'ill' is the label column; wanted another one"),
-        ({"label": "ill"}, r"hold text, wanted numbers: 'town' \(column 'town', row 0: 'B', 4 of 4"),
+        (
+            {"label": "ill", "text": False},
+            r"hold text, wanted numbers: 'town' \(column 'town', row 0: 'B', 4 of 4",
+        ),
         (
             {"label": "patient", "columns": ["age"], "group": "ill"},
             "'ill' is empty in 1 of 4 rows, .* row 2; wanted",

@@ -17,6 +17,7 @@ from fedgeom.data.labels import as_given, in_words, label_type
 from fedgeom.data.rows import dense
 from fedgeom.data.tables import (
     EMPTY,
+    NO_FEATURES,
     Columns,
     Table,
     TextColumnsError,
@@ -275,12 +276,7 @@ def with_text(
         texts = error
         if error.doubtful:
             raise error.doubtful_alone() from error
-    if not texts.numbers:
-        raise InputError(
-            f"all columns hold text: {listed(texts.words)}; wanted at least one of numbers (mend its cells if it "
-            "should be one)"
-        )
-    found = read(list(texts.numbers), [*also, *texts.words])
+    found = read(list(texts.numbers) or NO_FEATURES, [*also, *texts.words])
     made = {name: as_codes(found.also[name], reading) for name in texts.words}
     X = np.column_stack([dense(found.X, "the table"), *(codes for codes, _ in made.values())])
     names = (*found.columns, *texts.words)
