@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import re
+import tomllib
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,12 +24,13 @@ from fedgeom.data.demo_data import LABEL, in_own_words, write_raw_tables
 from fedgeom.data.frames import check_h5ad, check_parquet, header_of_xlsx, sheet_of
 from fedgeom.data.readers import READERS, WORKBOOKS
 from fedgeom.data.tables import need, numbers
+from fedgeom.deploy.config import as_toml
 from fedgeom.deploy.coordinator import is_running
 from fedgeom.deploy.coordinator_folder import CoordinatorFolder
 from fedgeom.deploy.federation_check import CheckedFederation
 from fedgeom.deploy.federation_file import build_method, read_federation, site_names, terms_of
 from fedgeom.errors import FedgeomError, InputError
-from fedgeom.federation.method import METHODS
+from fedgeom.federation.method import METHODS, Method
 from fedgeom.federation.policy import hash_terms
 from fedgeom.methods import SUMMARIES
 from fedgeom.protocols.plan import Costs, costs_of, shape_of
@@ -109,6 +111,30 @@ def new_job_study(place: Place, form: Mapping[str, str]) -> str:
         raise InputError("no method was chosen; the tables are at the sites, so none is proposed here")
     stem = plain(re.sub(r"[^A-Za-z0-9_-]+", "-", form.get("name") or form["method"]).strip("-") or "job")
     return _write(place, stem, _optional(form))
+
+
+def can_map(method: Method) -> bool:
+    """Say whether a study's rows can be drawn on one map: of classes with the same names everywhere."""
+    return (
+        method.name != "poincare-map" and method.takes_holdout and getattr(method, "names", "shared") == "shared"
+    )
+
+
+def new_map(place: Place, study: str) -> str:
+    """Write the federation file of the joint map of a study's rows, and return its name."""
+    plan = tomllib.loads(place.study(study).read_text(encoding="utf-8"))
+    kept = {key: value for key, value in plan.items() if key not in NOT_FOR_MAPS}
+    tables = kept.pop("sites", [])
+    policy = kept.pop("policy", {})
+    lines = ['method = "poincare-map"', *(f"{key} = {as_toml(value)}" for key, value in kept.items())]
+    lines += ["\n[policy]", *(f"{key} = {as_toml(value)}" for key, value in policy.items())] if policy else []
+    for one in tables:
+        lines += ["\n[[sites]]", *(f"{key} = {as_toml(value)}" for key, value in one.items())]
+    return _write(place, f"{study}-map", lines)
+
+
+NOT_FOR_MAPS = ("method", "names", "parameters", "compare", "sweep", "treatment")
+"""Keys of a study that are for its own method."""
 
 
 def _write(place: Place, stem: str, lines: Sequence[str]) -> str:
