@@ -68,6 +68,7 @@ from fedgeom.studio.studies import (
     is_for_sites,
     job_facts,
     keep_file,
+    likely_mistakes,
     method_groups,
     new_example,
     new_job_study,
@@ -162,7 +163,7 @@ class Handlers:
             "/files/{name}": self.keep, "/studies": self.make_study, "/studies/{name}": self.save_study,
             "/coordinator/studies": self.make_job, "/coordinator/jobs/{name}/stop": self.stop_job,
             "/studies/{name}/run": self.run_here, "/studies/{name}/describe": self.describe,
-            "/studies/{name}/map": self.draw, "/studies/{name}/submit": self.submit, "/runs/{name}/stop": self.stop,
+            "/studies/{name}/rename": self.rename_study, "/studies/{name}/map": self.draw, "/studies/{name}/submit": self.submit, "/runs/{name}/stop": self.stop,
             "/runs/{name}/rename": self.rename, "/examples/{name}": self.try_example, "/predict": self.make_prediction,
             "/files/remove": self.remove_files, "/studies/remove": self.remove_studies,
             "/runs/remove": self.remove_runs, "/bin/empty": self.empty_bin, "/bin/{batch}/restore": self.restore,
@@ -235,10 +236,22 @@ class Handlers:
 
     async def rename(self, request: Request) -> Response:
         """Give a run another name."""
+        studio_runs.check_ended(self.place, request.path_params["name"])
+        return await self._rename(request, "runs")
+
+    async def rename_study(self, request: Request) -> Response:
+        """Give a study another name; its runs keep theirs."""
+        return await self._rename(request, "studies")
+
+    async def _rename(self, request: Request, kind: Kind) -> Response:
         name = request.path_params["name"]
-        studio_runs.check_ended(self.place, name)
-        new = self.place.rename("runs", name, "".join((await read_form(request)).get("new", [])))
-        return self.go(f"/runs/{new}")
+        new = self.place.rename(kind, name, "".join((await read_form(request)).get("new", [])))
+        return self.go(f"/{kind}/{new}", was=name)
+
+    def _was(self, request: Request) -> str:
+        """Return the name that something had until just now, so that the page offers to give it back."""
+        was = request.query_params.get("was", "")
+        return plain(was) if was else ""
 
     def predict(self, request: Request) -> HTMLResponse:
         """Ask which model is to predict the classes of which rows."""
@@ -286,9 +299,11 @@ class Handlers:
         names = request.query_params.getlist("file")
         if not names:
             raise InputError("no table was chosen")
-        facts = [file_facts(self.place.table(name)) for name in names]
+        tables = [self.place.table(name) for name in names]
+        facts = [file_facts(one) for one in tables]
         return self.pages(
             "files.html", names=names, facts=facts, first=facts[0], most=MOST_COLUMNS,
+            doubts=likely_mistakes(tables, facts),
             methods=method_groups(), preparations=PREPARATIONS,
         )  # fmt: skip
 
@@ -317,6 +332,7 @@ class Handlers:
         return self.pages(
             "study.html",
             name=name,
+            was=self._was(request),
             text=file.read_text(encoding="utf-8"),
             report=checked.report,
             sites=sites_table(checked.report.sites),
@@ -381,7 +397,7 @@ class Handlers:
         readable = (self.place.runs / name / "config.json").is_file()
         ended = read_run(self.place.runs / name, rows=False) if readable and status.state == "finished" else None
         return self.pages(
-            "run.html", name=name, line=run_line(self.place.runs / name), log=studio_runs.log_end(self.place, name),
+            "run.html", name=name, was=self._was(request), line=run_line(self.place.runs / name), log=studio_runs.log_end(self.place, name),
             readable=readable, usable=has_model(self.place.runs / name), verdict=ended.verdict if ended else "",
             described=run_line(self.place.runs / name).method == Describe.name,
             doubt=bool(ended and ended.evaluation and not ended.evaluation.beats_majority),
