@@ -130,3 +130,24 @@ def test_the_reference_lists_parameters_as_docstrings_do():
         "Fit.\n\n**Parameters**\n\n- `rows`: array of shape (n, d). The points, one a row.\n- `C`: the weight\n\n"
         "**Returns**\n\n- The model."
     )
+
+
+def test_the_tables_of_disclosure_are_those_of_the_results():
+    from benchmarks import floors, row_leakage
+    from benchmarks.common import read
+
+    page = (ROOT / "docs/disclosure.md").read_text(encoding="utf-8")
+    assert f"<!-- floors: begin -->\n{floors.page(read('floors')).strip()}\n<!-- floors: end -->" in page
+    assert set(read("floors")) == set(floors.PARTS)
+    figures = json.loads(row_leakage.RESULTS.read_text(encoding="utf-8"))
+    rows = {
+        "Hulls": "hull",
+        "Ellipses": "gaussian",
+        "Moments": "moments",
+        "Ridge": "ridge",
+        "preparation": "scaled",
+    }
+    for name, way in rows.items():
+        (row,) = [line for line in page.splitlines() if line.startswith(f"| [{name}](")]
+        shown = [f"{100 * figures[way][size]['read']:.0f} %" for size in ("20", "100")]
+        assert [cell.strip() for cell in row.split("|")[3:5]] == shown, name

@@ -55,10 +55,24 @@ def test_a_frame_with_text_is_taken_where_that_is_said():
     np.testing.assert_array_equal(site.X, [[1, 0], [2, np.nan]])
 
 
-def test_a_table_of_text_alone_is_refused(tmp_path):
-    (tmp_path / "a.csv").write_text("w,class\nu,a\nv,b\n")
-    with pytest.raises(InputError, match="at least one of numbers"):
-        read_site(tmp_path / "a.csv", label="class", text=True)
+@pytest.mark.parametrize("ending", [".csv", ".tsv", ".parquet"])
+@pytest.mark.parametrize("many", [1, 100_000])
+def test_all_columns_may_be_text(tmp_path, ending, many):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(
+        {"w": ["u", "", "v"] * many, "k": ["q", "p", "p"] * many, "class": ["a", "b", "a"] * many}
+    )
+    file = tmp_path / f"a{ending}"
+    if ending == ".parquet":
+        pytest.importorskip("pyarrow")
+        frame.to_parquet(file)
+    else:
+        frame.to_csv(file, index=False, sep="\t" if ending == ".tsv" else ",")
+    for site in (read_site(file, label="class", text=True), SiteData.from_frame(frame, label="class")):
+        assert site.columns == ("w", "k")
+        assert site.categories == {"w": ("u", "v"), "k": ("p", "q")}
+        np.testing.assert_array_equal(site.X[-3:], [[0, 1], [np.nan, 0], [1, 0]])
+        assert site.y[-3:].tolist() == ["a", "b", "a"]
 
 
 def test_categories_follow_rows_and_columns():

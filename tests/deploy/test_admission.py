@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 import msgspec
+import numpy as np
 import pytest
 
 import fedgeom
@@ -12,9 +13,12 @@ from fedgeom.crypto.keys import verify
 from fedgeom.deploy import answers
 from fedgeom.deploy.answers import answer, read_data
 from fedgeom.deploy.approvals import DAY, ApprovalStore, FolderApprovals
+from fedgeom.deploy.federation_file import read_federation
 from fedgeom.deploy.jobs import create_job
 from fedgeom.deploy.journal import Journal
+from fedgeom.deploy.nats_site import files_state
 from fedgeom.deploy.preview import preview, proposed_terms
+from fedgeom.deploy.site import file_refusals, file_report
 from fedgeom.errors import ProtocolError, TooFewSitesError
 from fedgeom.federation.messages import Refusal, Waiting, decode, pack, unpack
 from fedgeom.federation.policy import REFUSED, REVOKED, NotApprovedError, RevokedError, hash_terms, job_terms
@@ -87,6 +91,7 @@ def test_an_unapproved_site_sends_nothing_but_that_it_waits_whatever_it_is_asked
         {"participants": (*NAMES, "dora")},
         {"terms": METHOD.terms() | {"min_sites": 3}},
         {"terms": {}},
+        {"table": "other"},
     ],
 )
 def test_an_approval_covers_these_terms_and_no_others(anna, changes):
@@ -101,6 +106,51 @@ def test_an_approval_does_not_cover_another_method(anna):
     assert kind(answer(anna, pack(RUN, "fedavg", Hello(rounds=2, terms=other.terms(), participants=NAMES)))) == (
         Waiting.kind
     )
+
+
+def add_table(site, name, by=1.0):
+    """A second table at a site: the first one's rows, moved."""
+    first = read_data(site)
+    np.savez(site.path / f"{name}.npz", X=first.X * by, y=first.y)
+    with site.config_file.open("a") as file:
+        file.write(f'\n[tables.{name}]\nfile = "{name}.npz"\nlabel = "y"\n')
+
+
+def test_a_job_is_about_the_table_that_its_terms_name(sites, coordinator, tmp_path):
+    """The steward approves one table, and of the site's others nothing is read."""
+    file = tmp_path / "study.toml"
+    file.write_text('method = "moments"\ntable = "other"\n[parameters]\nspace = "euclidean"\n')
+    for site in sites.values():
+        assert [one for one in file_refusals(site, read_federation(file)) if "tables.other" in one]
+        add_table(ask(site), "other", 0.5)
+        edit(site, f'file = "{site.config().file}"', 'file = "gone.npz"')
+        assert not file_refusals(site, read_federation(file))
+        assert preview(site, file).refusals == []
+    job = create_job(coordinator, file)
+    assert job.terms().table == "other"
+    assert hash_terms(job.terms()) != hash_terms(msgspec.structs.replace(job.terms(), table=""))
+    for site in sites.values():
+        pin(site, job.terms())
+        assert file_report(site, file).ready
+    session = Session(job.method(), RUN, 0, coordinator.roster(), participants=job.names, table=job.file.table)
+    model, conversation = session.conduct(FolderEngine(sites))
+    assert not conversation.lost
+    moved = [read_data(site, table="other") for site in sites.values()]
+    assert model.to_bytes() == fedgeom.run(job.method(), moved).model.to_bytes()
+
+
+def test_a_table_that_the_site_has_not_got_is_told_at_the_site(anna):
+    pin(anna, msgspec.structs.replace(JOB, table="other"))
+    said = reason(answer(anna, hello(table="other")))
+    assert "other" not in said
+    assert "site.toml has none" in Journal(anna.path).entries()[-1].note
+
+
+def test_who_edits_another_table_gets_a_new_process(anna):
+    add_table(anna, "other")
+    before = files_state(anna)
+    np.savez(anna.path / "other.npz", X=np.zeros((2, 2)), y=["a", "b"])
+    assert files_state(anna) != before
 
 
 def test_preview_submit_and_what_the_sites_sign_have_one_hash(sites, coordinator, tmp_path):

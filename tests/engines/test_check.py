@@ -176,10 +176,10 @@ def test_words_that_no_two_sites_share_are_told_before_and_once_after():
 def test_rows_of_a_run_over_pairs_against_the_limit():
     """Finding 9: sites were lost to the limit while the screen showed a hook."""
     assert fedgeom.check("xclp", tables(n=5, rows=360)).ready  # in waves
-    sites = tables(n=5, rows=900)
+    sites = tables(n=5, rows=1800)
     report = fedgeom.check("xclp", sites)
     (found,) = report.errors
-    assert found.what.startswith("the largest message, 'xclp.relay', has about 121,")
+    assert found.what.startswith("the largest message, 'xclp.begin', has about 84,")
     assert 'graph="anchors"' in found.remedy
     assert fedgeom.check(fedgeom.XCLP(graph="anchors"), sites).ready
 
@@ -330,9 +330,9 @@ def test_a_sites_own_table():
 
 
 def test_a_sites_own_table_against_terms_and_policy():
-    (own, *_) = tables(rows=900)
+    (own, *_) = tables(rows=1800)
     report = check_own(fedgeom.XCLP(), own, StrictPolicy(), sites=6)
     said = [one.what for one in report.errors]
     assert any("secure_only" in one for one in said)
-    assert any("the largest message, 'xclp.relay', has about" in one for one in said)
+    assert any("the largest message, 'xclp.begin', has about" in one for one in said)
     assert check_own(fedgeom.XCLP(graph="anchors"), own, StrictPolicy(), sites=6).ready

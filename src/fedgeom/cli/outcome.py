@@ -176,6 +176,8 @@ def show_record(folder: Path, out: Console) -> None:
         if curves := survival_tables(read.model):
             out.print()
             out.print(to_terminal(*curves))
+            out.print()
+            tell(out, Cell(f"Verdict: {said}", "strong"))
         return
     coefficients = coefficient_tables(read.model)
     if found is not None:
@@ -185,7 +187,8 @@ def show_record(folder: Path, out: Console) -> None:
         out.print()
         out.print(to_terminal(*coefficients))
     out.print()
-    tell(out, Cell(f"Verdict: {said}", "strong" if found is not None and found.beats_majority else "doubt"))
+    sure = found.beats_majority if found is not None else bool(getattr(read.model, "conclusion", ""))
+    tell(out, Cell(f"Verdict: {said}", "strong" if sure else "doubt"))
 
 
 def show_warnings(warnings: Sequence[RunWarning], out: Console) -> None:

@@ -320,6 +320,8 @@ def _show(screen: Console, site: SiteFolder, job: str, terms: JobTerms | None) -
     if terms.purpose:
         tell(screen, f"purpose  {terms.purpose}")
     tell(screen, f"seed     {terms.seed}")
+    if terms.table:
+        tell(screen, f"table    {terms.table}: {site.config().table(terms.table).file}")
     tell(screen, f"sites    {', '.join(terms.participants)}")
     tell(screen, "settings")
     for name, value in terms.settings.items():

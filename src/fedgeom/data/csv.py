@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from fedgeom.arrays import Floats
 from fedgeom.data.cells import NOTHING_SAID, ReadOptions, Remark
-from fedgeom.data.tables import EMPTY, Columns, Table, as_labels, from_columns, listed, wanted_columns
+from fedgeom.data.tables import EMPTY, NO_FEATURES, Columns, Table, as_labels, from_columns, listed, wanted_columns
 from fedgeom.errors import InputError
 from fedgeom.storage import check_unpacked, largest_unpacked
 
@@ -108,7 +108,7 @@ def _read_texts(
         list(places),
         column,
         label,
-        wanted,
+        wanted or NO_FEATURES,
         first_row=layout.first_row,
         also=also,
         reading=reading,

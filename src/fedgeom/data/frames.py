@@ -17,6 +17,7 @@ from fedgeom.data.labels import as_given, in_words, label_type
 from fedgeom.data.rows import dense
 from fedgeom.data.tables import (
     EMPTY,
+    NO_FEATURES,
     Columns,
     Table,
     TextColumnsError,
@@ -198,8 +199,11 @@ def frame_table(
     reading: ReadOptions = NOTHING_SAID,
 ) -> Table:
     """Return a pandas frame as a table; without ``columns`` all columns but the label and ``also`` are features."""
+    frame = frame.to_pandas() if hasattr(frame, "to_pandas") else frame  # Arrow's table, and others of columns
     if not hasattr(frame, "iloc") or not hasattr(frame, "columns"):
-        raise InputError(f"{where}: a {type(frame).__name__} was given; wanted a pandas DataFrame")
+        raise InputError(
+            f"{where}: a {type(frame).__name__} was given; wanted a pandas DataFrame or an Arrow table"
+        )
     names = [str(name) for name in frame.columns]
     check_distinct(names, where)
     places = {name: at for at, name in enumerate(names)}
@@ -272,12 +276,7 @@ def with_text(
         texts = error
         if error.doubtful:
             raise error.doubtful_alone() from error
-    if not texts.numbers:
-        raise InputError(
-            f"all columns hold text: {listed(texts.words)}; wanted at least one of numbers (mend its cells if it "
-            "should be one)"
-        )
-    found = read(list(texts.numbers), [*also, *texts.words])
+    found = read(list(texts.numbers) or NO_FEATURES, [*also, *texts.words])
     made = {name: as_codes(found.also[name], reading) for name in texts.words}
     X = np.column_stack([dense(found.X, "the table"), *(codes for codes, _ in made.values())])
     names = (*found.columns, *texts.words)

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from fedgeom.data.cells import Remark
 from fedgeom.data.columns import check_distinct, index_of, names_of
 from fedgeom.data.frames import anndata_table, frame_table, with_text
+from fedgeom.data.images import FromDataset
 from fedgeom.data.rows import Rows, as_rows, dense
 from fedgeom.data.tables import Columns, Table
 from fedgeom.errors import InputError, is_name
@@ -111,7 +112,7 @@ def _as_numbers(cells: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
     return found
 
 
-class FromTables:
+class FromTables(FromDataset):
     """The ways in which a `SiteData` is made from a table with more columns than the features."""
 
     @classmethod
@@ -125,7 +126,7 @@ class FromTables:
         group: str | None = None,
         columns: Columns | None = None,
         drop_unlabelled: bool = False,
-        text: bool = False,
+        text: bool = True,
         outcome: str | None = None,
         time: str | None = None,
         event: str | None = None,
@@ -152,11 +153,13 @@ class FromTables:
             The features. None: all other columns.
         drop_unlabelled: true or false; false if not given
             Leave rows without a label out. Otherwise their label is "".
-        text: true or false; false if not given
-            Keep columns of text, as `categories`, for methods with preparation.
+        text: true or false; true if not given
+            Keep columns of text, as `categories`, for preparation and for methods of statistics. Others refuse them
+            before a run. False: they are refused here.
         outcome: text or None; None if not given
             The column with the number of each row that is to be explained, for `Regression`: 0 and 1, a count, a
-        number. time, event: text or None; None if not given
+            number.
+        time, event: text or None; None if not given
             The columns with how long each row was seen, and 1 where that ended with the event, for methods of
             survival.
         weights, offset: text or None; None if not given

@@ -129,12 +129,14 @@ def from_columns(
     unread |= {name: ReadColumn() for name in wanted if name in named}
     if unread:
         raise _text_error(file, wanted, unread, texts or column, first_row)
-    X = np.column_stack([found[name] for name in wanted])
+    beside = {name: as_labels(column(name)) for name in also}
+    rows = max(map(len, beside.values()), default=0)
+    X = np.column_stack([found[name] for name in wanted]) if wanted else np.empty((rows, 0))
     return Table(
         X if is_small(X.dtype) else X.astype(np.float64, copy=False),
         None if label is None else as_labels(column(label)),
         tuple(map(str, wanted)),
-        also={name: as_labels(column(name)) for name in also},
+        also=beside,
         remarks=tuple(remarks),
     )
 
@@ -165,10 +167,17 @@ def _text_error(
     )
 
 
+NO_FEATURES: Columns = list[str]()
+"""No column is a feature: all that may be are text, and are read beside them."""
+
+
 def wanted_columns(
     file: Path | str, header: Sequence[str], label: str | None, columns: Columns | None, also: Sequence[str] = ()
 ) -> list[str]:
-    """Return the features among a table's columns; refuse what is not there, naming what may be meant."""
+    """Return the features among a table's columns; refuse what is not there, naming what may be meant.
+
+    ``columns`` may be `NO_FEATURES`: what is wanted is ``also`` alone.
+    """
     if label is not None and label not in header:
         raise InputError(
             f"{file} has no column {label!r} for the labels; its columns are {listed(header)}{_hint(label, header)}"
@@ -183,6 +192,8 @@ def wanted_columns(
                 f"{file}: {name!r} is the label column; wanted another one that says where a row belongs"
             )
     aside = {label, *also}
+    if columns is NO_FEATURES:
+        return []
     wanted = [columns] if isinstance(columns, str) else list(columns or [h for h in header if h not in aside])
     there = set(header)
     missing = [name for name in wanted if name not in there]

@@ -85,7 +85,7 @@ def _answer(folder: SiteFolder, journal: Journal, request: bytes) -> bytes:
     with _notes() as notes:
         try:
             identity = _identity(folder)
-            load = functools.cache(lambda: read_data(folder, text=True))
+            load = functools.cache(lambda table="": read_data(folder, text=True, table=table))
             method = method_class(frame.method)
             runner = SiteRunner(method.site, method, identity, load)
             reply, memory = runner.answer(request, kept.memory or None, begin)
@@ -242,17 +242,23 @@ def reveals(method: str, question: str, answered: str) -> str:
     return "" if known is None else known.answer_reveals or known.answer.reveals
 
 
-def read_data(folder: SiteFolder, columns: list[str] | None = None, *, text: bool = False) -> SiteData:
-    """Read the site's table, as site.toml says, or with these columns instead; ``text``: columns of text, too."""
+def read_data(
+    folder: SiteFolder, columns: list[str] | None = None, *, text: bool = False, table: str = ""
+) -> SiteData:
+    """Read the site's table, as site.toml says, or with these columns instead; ``text``: columns of text, too.
+
+    ``table`` is the one that a job names, where the site has several.
+    """
     config = folder.config()
+    said = config.table(table)
     return read_site(
-        folder.path / config.file,
-        label=config.label,
+        folder.path / said.file,
+        label=said.label,
         name=config.name,
-        columns=config.columns if columns is None else columns,
-        drop_unlabelled=config.drop_unlabelled,
-        group=config.group or None,
-        index=config.index or None,
+        columns=said.columns if columns is None else columns,
+        drop_unlabelled=said.drop_unlabelled,
+        group=said.group or None,
+        index=said.index or None,
         text=text,
-        reading=reading_of(config),
+        reading=reading_of(said),
     )

@@ -59,6 +59,7 @@ def _conduct(folder: CoordinatorFolder, job: Job, reach: Reach, carrier: str) ->
         transcript,
         participants=job.names,
         purpose=job.file.purpose,
+        table=job.file.table,
         patience=ApprovalTimeout(job.file.approval_wait),
     )
     try:

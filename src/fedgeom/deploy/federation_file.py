@@ -91,6 +91,8 @@ class FederationFile(ReadOptions, frozen=True, forbid_unknown_fields=True, kw_on
     writers: list[str] = []
     """What else writes the coordinator's figures down, in the run's folder: "tensorboard", "mlflow". No part of the
     terms: it is about what the coordinator knows anyway."""
+    table: Annotated[str, msgspec.Meta(max_length=100)] = ""
+    """Submitted jobs only: which of a site's tables is meant, by the name in its site.toml; "": the usual one."""
     min_sites: Annotated[int, msgspec.Meta(ge=2)] = 2
     """Submitted jobs only: the fewest sites that make a run."""
     wait: Annotated[float, msgspec.Meta(ge=0)] = 60.0
@@ -208,7 +210,9 @@ def terms_of(path: str | Path, federation: FederationFile, roster: Iterable[str]
     """
     method = build_method(path, federation)
     names = site_names(federation) or list(roster)
-    return job_terms(method.name, method.terms(), federation.seed, names, purpose=federation.purpose)
+    return job_terms(
+        method.name, method.terms(), federation.seed, names, purpose=federation.purpose, table=federation.table
+    )
 
 
 def site_names(federation: FederationFile) -> list[str]:

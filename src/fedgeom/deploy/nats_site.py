@@ -151,7 +151,8 @@ def files_state(folder: SiteFolder) -> tuple[tuple[int, int, int], ...]:
     """Return what changes when somebody edits site.toml or the table: then a new process answers, with new limits."""
     files = [folder.config_file]
     with contextlib.suppress(InputError, OSError):  # whoever answers says what is wrong with site.toml
-        files.append(folder.path / folder.config().file)
+        config = folder.config()
+        files += [folder.path / table.file for table in (config, *config.tables.values())]
     found = []
     for file in files:
         try:

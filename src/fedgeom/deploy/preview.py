@@ -96,7 +96,7 @@ def preview(folder: SiteFolder, federation: Path, *, sites: int | None = None, s
         )
     pinned = plan.sites or (folder.path / config.roster).is_file()
     terms = proposed_terms(folder, federation) if pinned else None
-    own = read_data(folder, text=bool(method.preparing))
+    own = read_data(folder, text=bool(method.preparing), table=plan.table)
     rng = np.random.default_rng(seed)
     alike = drawn if method.preparing else perturbed
     phantoms = [alike(own, rng, f"phantom-{i}") for i in range(1, count)]

@@ -41,6 +41,9 @@ def check_site(folder: SiteFolder, say: Say) -> None:
     folder.identity()
     data = read_data(folder, text=True)
     say(f"{config.name}: {len(data)} rows, {data.shape[1]} columns, {len(data.classes)} classes")
+    for name in config.tables:
+        other = read_data(folder, text=True, table=name)
+        say(f"table {name}: {len(other)} rows, {other.shape[1]} columns, {len(other.classes)} classes")
     # Columns of text are a fault here, and none in a job that prepares the table: whether it does, the terms say.
     report = table_report(folder) if data.categories else check_own(None, data, config.policy)
     errors = len(report.errors)
@@ -114,7 +117,7 @@ def file_report(folder: SiteFolder, federation: Path) -> Report:
         method = build_method(federation, plan)
     except InputError as error:
         return Report.of("", (), findings_of(error, topic="file"))
-    report = _report(folder, method, usual_number(folder, plan), plan.seed)
+    report = _report(folder, method, usual_number(folder, plan), plan.seed, plan.table)
     refusals = [fault(why, site=folder.config().name, topic="policy") for why in file_refusals(folder, plan)]
     return Report.of(report.method, report.sites, [*refusals, *report.findings])
 
@@ -125,7 +128,7 @@ def terms_report(folder: SiteFolder, terms: JobTerms) -> Report:
         method = method_class(terms.method).from_terms(terms.settings)
     except InputError as error:
         return Report.of(terms.method, (), findings_of(error, topic="file"))
-    return _report(folder, method, len(terms.participants), terms.seed)
+    return _report(folder, method, len(terms.participants), terms.seed, terms.table)
 
 
 def leaves_with(terms: JobTerms) -> tuple[str, ...]:
@@ -143,11 +146,11 @@ def own_report(folder: SiteFolder, method: Method, own: SiteData, sites: int, se
     return check_own(method, own, folder.config().policy, sites=sites, seed=seed)
 
 
-def _report(folder: SiteFolder, method: Method | None, sites: int, seed: int = 0) -> Report:
+def _report(folder: SiteFolder, method: Method | None, sites: int, seed: int = 0, table: str = "") -> Report:
     config = folder.config()
     collector = Collector(config.name)
     text = method is not None and bool(method.preparing)
-    own, _ = read_numbers(collector, lambda columns: read_data(folder, columns, text=text))
+    own, _ = read_numbers(collector, lambda columns: read_data(folder, columns, text=text, table=table))
     if own is None:
         return Report.of("" if method is None else method.name, (), collector.found)
     report = check_own(method, own, config.policy, sites=sites, seed=seed)
@@ -162,6 +165,8 @@ def file_refusals(folder: SiteFolder, plan: FederationFile) -> list[str]:
         reasons.append(f"its policy allows the methods {', '.join(config.policy.methods)}, not {plan.method}")
     if config.policy.runs_per_day < 1:
         reasons.append("its policy allows no runs (runs_per_day = 0)")
+    if plan.table and plan.table not in config.tables:
+        reasons.append(f"its site.toml has no [tables.{plan.table}]")
     named = site_names(plan)
     if named and config.name not in named:
         reasons.append(f"the federation file does not name it; it names {', '.join(named)}")

@@ -18,21 +18,28 @@ from fedgeom.federation.policy import DEVICE_VARIABLE, Policy, StrictPolicy
 from fedgeom.storage import make_private, write_file, write_json, write_text
 
 
-class SiteConfig(ReadOptions, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What site.toml says."""
+class TableConfig(ReadOptions, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What site.toml says of a table."""
 
-    name: str
     file: str
-    coordinator: str
     label: str = ""
     """The column with the class of each row; "": ``outcome``, or ``time`` and ``event``, are there instead."""
-    engine: EngineName = "nats"
     columns: str | list[str] | None = None
     drop_unlabelled: bool = False
     group: str = ""
     """The column with the patient of each row, or the like: no group stands on both sides of a holdout."""
     index: str = ""
     """The column with the names of the rows; it is no feature."""
+
+
+class SiteConfig(TableConfig, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What site.toml says: of the usual table at its top."""
+
+    name: str
+    coordinator: str
+    tables: dict[str, TableConfig] = {}
+    """Other tables, by the names that jobs have for them."""
+    engine: EngineName = "nats"
     certificate: str = "ca.pem"
     roster: str = "roster.json"
     insecure: bool = False
@@ -43,6 +50,15 @@ class SiteConfig(ReadOptions, frozen=True, forbid_unknown_fields=True, kw_only=T
     notice: str = ""
     """A command to run, without a shell, when a job waits for approval."""
     policy: StrictPolicy = StrictPolicy()
+
+    def table(self, name: str) -> TableConfig:
+        """Return what is said of the table that a job names; ``""``: the usual one."""
+        if name and name not in self.tables:
+            raise InputError(
+                f"the job is about the table {name!r}; site.toml has {', '.join(map(repr, self.tables)) or 'none'} "
+                f"beside the usual one. Add [tables.{name}] with its file and label"
+            )
+        return self.tables[name] if name else self
 
     def lets_in(self, method: str) -> str:
         """Return the rule that lets in jobs of a method without the steward; nothing where he has to be asked."""
@@ -72,7 +88,7 @@ label = {label}  # the column (or key) with the class of each row
 # index = "patient_id"         # the column with the names of the rows, which is no feature
 # missing = [-9999, "k.A."]    # cells that mean: not measured
 # rename = {{ Alter = "age" }}   # this and more on how the file is read: docs/files.md
-# group = "patient"            # rows of one patient are tested, or learnt from, together
+# group = "patient"            # rows of one patient are tested, or learnt from, together; other tables: [tables.NAME]
 coordinator = {coordinator}{insecure}
 certificate = "ca.pem"         # from the coordinator: its certificate authority
 roster = "roster.json"         # from the coordinator: the identities of all sites. Check them by telephone.

@@ -6,7 +6,10 @@ exactly as on an engine that starts a process per question. Several workers can 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 from fedgeom.crypto.keys import Identity, Roster, forget_agreements
 from fedgeom.data.sites import SiteData
@@ -63,7 +66,7 @@ class EmbeddedEngine:
                     policy or Policy(),
                     (approvals or {}).get(site.name, ApproveAny()),
                 ),
-                lambda site=site: site,  # type: ignore[misc]
+                lambda site=site: site,
             )
             for site in sites
         }
@@ -127,3 +130,39 @@ class EmbeddedEngine:
                 file = own_model_file(site) if models else b""
                 found[name] = SiteResult(name, own_outcome(site), file)
         return found
+
+
+ALIKE = ("fedgeom.protocols.preparation", "fedgeom.protocols.names")
+"""Loggers whose lines begin with a site: in one process all sites would say the same."""
+MOST_NAMED = 3
+
+
+@contextmanager
+def said_once() -> Iterator[None]:
+    """Say once, at the end, what several simulated sites write into their logs alike."""
+    held: dict[tuple[Any, ...], list[logging.LogRecord]] = {}
+
+    def hold(record: logging.LogRecord) -> bool:
+        args = record.args if isinstance(record.args, tuple) else ()
+        if record.levelno != logging.WARNING or not args or not str(record.msg).startswith("site %r: "):
+            return True
+        held.setdefault((record.name, record.msg, *args[1:]), []).append(record)
+        return False
+
+    loggers = [logging.getLogger(name) for name in ALIKE]
+    for one in loggers:
+        one.addFilter(hold)
+    try:
+        yield
+    finally:
+        for one in loggers:
+            one.removeFilter(hold)
+        for alike in held.values():
+            first = alike[0]
+            assert isinstance(first.args, tuple)
+            if len(alike) > 1:
+                names = ", ".join(repr(one.args[0]) for one in alike[:MOST_NAMED] if isinstance(one.args, tuple))
+                more = f" and {len(alike) - MOST_NAMED:,} more" if len(alike) > MOST_NAMED else ""
+                first.msg = str(first.msg).replace("site %r: ", "sites %s: ", 1)
+                first.args = (names + more, *first.args[1:])
+            logging.getLogger(first.name).handle(first)

@@ -24,7 +24,7 @@ from fedgeom.data.rows import shared_gap_check
 from fedgeom.data.sites import SiteData, as_sites
 from fedgeom.data.validation import Report
 from fedgeom.engines.check import NAMES, CheckedSites, check_aligned, fit_to_rows
-from fedgeom.engines.embedded import EmbeddedEngine, Interfere
+from fedgeom.engines.embedded import EmbeddedEngine, Interfere, said_once
 from fedgeom.engines.network import NetworkEngine, SimulatedNetwork
 from fedgeom.engines.workers import check_jobs, one_thread
 from fedgeom.errors import InputError, ProtocolError
@@ -345,7 +345,7 @@ def run(
     if record is None and (resumable or resume or writers):
         raise InputError("resumable and resume need record, the run's folder, and so do writers")
     made = _engine_class(engine, n_jobs, network)
-    with computing_on(device, autocast), shared_gap_check(), one_thread():
+    with computing_on(device, autocast), shared_gap_check(), one_thread(), said_once():
         if checked is None:
             method, why = fit_to_rows(method, sites, policy, seed)
             chosen = "; ".join(filter(None, (chosen, why)))

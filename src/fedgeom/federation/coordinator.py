@@ -128,6 +128,8 @@ class Coordinator:
         """What the sites counted on rows kept aside, summed; None where nothing was tested."""
         self.start: Any = None
         """The model that training begins with; None: the method's own."""
+        self.table = ""
+        """Which of the sites' tables the run is about, a part of the terms; "": the one of sites that have one."""
         self.keepers: list[Callable[[str, bytes], None]] = []
         self.reporters: list[Callable[[Mapping[str, float]], None]] = []
         self.history: list[tuple[int, str | None, str, float]] = []

@@ -47,6 +47,8 @@ class JobTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """The release series of fedgeom, such as "0.1": another one may compute something else."""
     purpose: str = ""
     """What the job is for, in its author's words: a steward approves it with the rest."""
+    table: str = ""
+    """Which of a site's tables the job is about; "": the one that sites have who have one."""
 
 
 def job_terms(
@@ -56,6 +58,7 @@ def job_terms(
     participants: Iterable[str],
     release: str = __version__,
     purpose: str = "",
+    table: str = "",
 ) -> JobTerms:
     """Put a job's terms together."""
     return JobTerms(
@@ -65,6 +68,7 @@ def job_terms(
         participants=tuple(sorted(participants)),
         release=release_series(release),
         purpose=purpose,
+        table=table,
     )
 
 

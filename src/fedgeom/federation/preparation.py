@@ -641,13 +641,21 @@ def own_counts(agreed: AgreedColumns, own: SiteColumns, rows: int) -> Ints:
 
 
 def joint_columns(
-    agreed: AgreedColumns, sites: Ints, rows: Ints, floors: tuple[int, int], *, hidden: bool = False
+    agreed: AgreedColumns,
+    sites: Ints,
+    rows: Ints,
+    floors: tuple[int, int],
+    *,
+    hidden: bool = False,
+    first: str = "",
+    last: Sequence[str] = (),
 ) -> Columns:
     """Return the columns with the categories that enough sites and rows have; the others are put together.
 
     sites, rows (pairs,): at how many sites, and in how many rows, each of `AgreedColumns.pairs` occurs. ``hidden``:
     where the others are too few, the rarest words join them until they are not, or the column goes; otherwise the
-    others' rows are those without any of the words, and all words together show them.
+    others' rows are those without any of the words, and all words together show them. ``first`` and ``last`` are
+    columns of words, such as "arm = aspirin", that join the others last, or first, and stand there in the order.
     """
     kept: dict[int, list[str]] = {at: [] for at in agreed.words}
     rare: Counter[int] = Counter()
@@ -660,16 +668,25 @@ def joint_columns(
         else:
             rare[at] += n_rows
             widest[at] = max(widest[at], n_sites)
+    merged: dict[int, list[str]] = {}
+
+    def place(at: int, word: str) -> int:
+        name = f"{agreed.names[at]} = {word}" if agreed.names else ""
+        return -1 if name and name == first else int(bool(name) and name in last)
+
     for at, words in kept.items():
+        words.sort(key=lambda word, at=at: place(at, word))  # type: ignore[misc]
         # A few rows without any of the words would be all rows less those with one: the rarest word joins them.
         while hidden and words and rare[at] and (rare[at] < floors[1] or widest[at] < floors[0]):
-            least = min(words, key=lambda word: counted[at, word])
+            least = min(words, key=lambda word: (-place(at, word), counted[at, word]))
             words.remove(least)
+            merged.setdefault(at, []).append(least)
             rare[at] += counted[at, least][0]
             widest[at] = max(widest[at], counted[at, least][1])
     together = tuple(at for at in agreed.words if rare[at] >= max(floors[1], 1))
     categories = {at: tuple(words) for at, words in kept.items()}
-    whole = Columns(width=agreed.width, names=agreed.names, categories=categories, together=together)
+    named = {at: tuple(sorted(words)) for at, words in merged.items() if at in together}
+    whole = Columns(width=agreed.width, names=agreed.names, categories=categories, together=together, merged=named)
     useless = {at for at, words in categories.items() if not words and (hidden or at not in together)}
     return (
         whole.kept(np.array([at for at in range(whole.width) if at not in useless], np.intp)) if useless else whole

@@ -54,8 +54,9 @@ class SiteRunner:
         site: type[Site[Any]],
         method: type[Any],
         identity: SiteIdentity,
-        data: Callable[[], SiteData],
+        data: Callable[..., SiteData],
     ):
+        """``data`` returns the site's rows; it is called with the name of a table where the terms name one."""
         if not site.masked:
             raise ContractError(f"{site.__name__} hides nothing: it is for Method.plain, never for an engine")
         self.site = site
@@ -160,6 +161,7 @@ class SiteRunner:
             if not memory.approved:
                 approvals.admit(run, job)
                 memory.approved = hash_terms(job)
+                memory.table = job.table
                 return
         approvals.check(run, self.method.name, memory.approved)
 
@@ -181,7 +183,8 @@ class SiteRunner:
         return remembered
 
     def _site(self, memory: Memory) -> Site[Any]:
-        made = self.site(self._data(), self.identity, memory.run, memory, self.method)
+        data = self._data(memory.table) if memory.table else self._data()
+        made = self.site(data, self.identity, memory.run, memory, self.method)
         if memory.run not in self._scratch:
             self._scratch = {memory.run: {}}  # of one run only: nothing of another is to be found here
         made.scratch = self._scratch[memory.run]

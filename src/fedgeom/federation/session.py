@@ -267,6 +267,8 @@ class Session:
     """The model that training begins with; None: the method's own."""
     patience: ApprovalTimeout = field(default_factory=ApprovalTimeout)
     """How long to wait for the approval of the sites' stewards."""
+    table: str = ""
+    """Which of the sites' tables the run is about, which is part of the terms."""
 
     def conduct(self, engine: Engine) -> tuple[Any, Coordinator]:
         """Hold the conversation; return the model and the coordinator's view of the sites.
@@ -288,6 +290,7 @@ class Session:
         )
         sites.columns = self.columns
         sites.start = self.start
+        sites.table = self.table
         patient.listener = sites.waits
         if self.record is not None:
             sites.ledger.listeners.append(self.record.enter)

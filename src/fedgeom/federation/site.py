@@ -43,6 +43,8 @@ class Memory(msgspec.Struct, kw_only=True):
     """Whether the site has left the run: it answers nothing more."""
     approved: bytes = b""
     """A hash of the terms on which the run was admitted (`Approvals.admit`)."""
+    table: str = ""
+    """Which of the site's tables it is about, by these terms."""
 
 
 @dataclass(frozen=True)

@@ -58,6 +58,8 @@ class Columns(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     """For each column of text its words, "" for an empty cell; cells say which, counted from 0."""
     together: tuple[int, ...] = ()
     """The columns of text that have one number more, for all words that are too rare to be named."""
+    merged: dict[int, tuple[str, ...]] = {}
+    """Of these the words that enough rows have, and that were put with the rare ones to hide these."""
     few_gaps: tuple[int, ...] = ()
     """The columns whose gaps too few rows or sites have, or lack, to become a column of their own."""
 
@@ -88,6 +90,7 @@ class Columns(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
             names=tuple(self.names[old] for old in new) if self.names else (),
             categories={new[old]: words for old, words in self.categories.items() if old in new},
             together=tuple(new[old] for old in self.together if old in new),
+            merged={new[old]: words for old, words in self.merged.items() if old in new},
             few_gaps=tuple(new[old] for old in self.few_gaps if old in new),
         )
 

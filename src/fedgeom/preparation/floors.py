@@ -13,6 +13,8 @@ from fedgeom.data.tables import is_sparse
 from fedgeom.federation.disclosure import REASONS, FloorLayout, count_looks, judge
 from fedgeom.federation.steps import Block, Columns, FitContext, PreparedRows, Step, StepFit, SumKind
 
+AS_ONE = "of these words too few rows or sites have one, so that they count as one"
+
 
 @dataclass(frozen=True)
 class ColumnFloors(Step):
@@ -67,8 +69,15 @@ class ColumnFloors(Step):
         if self.idle(fit):
             return found
         width = ground.columns.width
-        for at, why in enumerate(fit.get("why").tolist()):
-            if why in REASONS:
+        why_of = fit.get("why").tolist()
+        words: set[int] = set()
+        for begin, end in ground.columns.one_hot:
+            gone = [at for at in range(begin, end) if why_of[at] in REASONS]
+            words.update(gone)
+            if len(gone) > 1:  # one is the one that the others are compared to
+                found.setdefault(AS_ONE, []).append(" or ".join(ground.columns.title(at) for at in gone))
+        for at, why in enumerate(why_of):
+            if why in REASONS and at not in words:
                 title = ground.columns.title(at % width)
                 found.setdefault(REASONS[why], []).append(title if at < width else f"gaps of {title}")
         return found

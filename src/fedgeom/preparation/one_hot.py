@@ -17,6 +17,23 @@ from fedgeom.preparation.quantiles import as_dense, some_columns
 MISSING = "is missing"
 OTHER = "is another"
 """What the columns of empty cells, and of rare words, are called after the column they come from."""
+MOST_NAMED = 3
+"""So many words that were put with rare ones are named."""
+
+
+def title_of_rest(columns: Columns, at: int) -> str:
+    """Return what the column of a column's rare words is called: "arm = placebo or another" after what is in it.
+
+    >>> title_of_rest(Columns(width=1, names=("arm",), together=(0,)), 0)
+    'arm is another'
+    >>> title_of_rest(Columns(width=1, names=("arm",), together=(0,), merged={0: ("placebo",)}), 0)
+    'arm = placebo or another'
+    """
+    words = columns.merged.get(at, ())
+    if not words or not all(words):
+        return f"{columns.names[at]} {OTHER}"
+    more = " or more" if len(words) > MOST_NAMED else ""
+    return f"{columns.names[at]} = {', '.join(words[:MOST_NAMED])}{more} or another"
 
 
 @dataclass(frozen=True)
@@ -105,7 +122,7 @@ class OneHot(Step):
         for at, words in columns.categories.items():
             title = columns.names[at]
             names += [f"{title} = {word}" if word else f"{title} {MISSING}" for word in words]
-            names += [f"{title} {OTHER}"] if at in columns.together else []
+            names += [title_of_rest(columns, at)] if at in columns.together else []
             ranges.append((width, width + len(words) + (at in columns.together)))
             width = ranges[-1][1]
         return Columns(width=width, names=tuple(names), one_hot=tuple(ranges))

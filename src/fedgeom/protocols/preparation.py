@@ -351,7 +351,8 @@ def left_out(site: SiteData, raw: Columns) -> dict[str, list[str]]:
     words = []
     for at, kept in raw.categories.items():
         name = raw.names[at]
-        words += [f"{name} = {word}" for word in site.categories.get(name, ()) if word not in kept]
+        named = {*kept, *raw.merged.get(at, ())}
+        words += [f"{name} = {word}" for word in site.categories.get(name, ()) if word not in named]
     if words:
         found[WORDS] = words
     return found
@@ -539,7 +540,16 @@ class PreparationPart(Part[PreparationMemory]):
             rows = counts[slots + places]
         if memory.raw is None:
             floors = category_floors(self.steps, self.joining.class_floors)
-            found = joint_columns(agreed, sites, rows, floors, hidden=self._floored)
+            settings = self.site.settings
+            found = joint_columns(
+                agreed,
+                sites,
+                rows,
+                floors,
+                hidden=self._floored,
+                first=getattr(settings, "treatment", ""),
+                last=getattr(settings, "reference", ()),
+            )
             memory.raw = with_given_words(found, self.steps)
             warn_of(self.site.name, left_out(self._rows, memory.raw))
         if not memory.raw.width:  # it depends on sums and lists that are the same for all

@@ -76,7 +76,7 @@ def read_site_run(folder: str | Path, *, rows: bool = True) -> RunFiles:
     method = entries[0].method if entries else "" if job is None else job.method
     drawn, shapes, faults = _Drawn(DrawnRows(), {}, [])
     if rows and model is not None:
-        drawn, shapes, faults = _drawn(site, home, model, found, {} if job is None else job.settings)
+        drawn, shapes, faults = _drawn(site, home, model, found, job)
     named = isinstance(found.get("names"), Mapping) and found.get("evidence")
     return RunFiles(
         path=path,
@@ -158,9 +158,7 @@ def _events(entries: Sequence[LocalEntry], home: str) -> list[EventLine]:
     return found
 
 
-def _drawn(
-    site: SiteFolder, home: str, model: Any, found: Mapping[str, Any], settings: Mapping[str, Any]
-) -> _Drawn:
+def _drawn(site: SiteFolder, home: str, model: Any, found: Mapping[str, Any], job: JobTerms | None) -> _Drawn:
     """Return the site's rows as points of the picture, and its own shapes; a table that cannot be read is said."""
     disc = model.in_disc
     gaussians = getattr(model, "covariances", None)
@@ -169,7 +167,7 @@ def _drawn(
     ):
         return _Drawn(DrawnRows(), {}, [])
     try:
-        table = read_data(site, text=True)
+        table = read_data(site, text=True, table="" if job is None else job.table)
         seen = table if model.preparation is None else model.preparation.transform(table)
         own = model.bare().for_site(found) if model.preparation is not None else model.for_site(found)
         groups = _groups(model, found, seen)
@@ -182,7 +180,8 @@ def _drawn(
         shapes = {}
         flat = points
     elif disc:
-        shapes = _own_hulls(points, groups, float(model.curvature), settings.get("trim", "auto"))
+        trim = "auto" if job is None else job.settings.get("trim", "auto")
+        shapes = _own_hulls(points, groups, float(model.curvature), trim)
         flat = points
     else:
         shapes = _own_gaussians(points, groups)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from fedgeom.methods.regression.model import INTERCEPT, RegressionModel
+from fedgeom.methods.regression.model import INTERCEPT, RATIOS, RegressionModel
 from fedgeom.methods.survival.model import CoxModel
 from fedgeom.report import markup
 from fedgeom.report.markup import escape
 from fedgeom.report.table import ReportTable, to_html
 
-RATIOS = {"binomial": "odds ratio", "poisson": "rate ratio", "gamma": "ratio of means", "cox": "hazard ratio"}
 ROW = 26.0
 NAMES, DRAWN, SAID = 230.0, 420.0, 190.0
 """Widths of the picture's three parts: names, intervals, numbers."""
@@ -53,6 +52,7 @@ def coefficient_tables(model: Any) -> list[ReportTable]:
         fit.append(["against no columns", said])
     if "grouping_error" in facts:
         fit.append(["half as many intervals move a coefficient by", f"{facts['grouping_error']:.2g} errors"])
+    fit += [[f"{name} is compared to", ", ".join(words)] for name, words in model.references.items()]
     title = f"Coefficients ({model.family}; errors: {model.errors}; intervals: {model.level:.0%})"
     found = [
         ReportTable(title, head, rows, right=range(1, len(head))),

@@ -59,9 +59,10 @@ def read_any(folder: str | Path, *, rows: bool = True) -> RunFiles:
 
 def page_of(run: RunFiles, back: tuple[str, str] | None = None) -> str:
     """Return the page of a run; ``back`` is the address and the name of the page that it is opened from."""
+    concludes = bool(getattr(run.model, "conclusion", ""))
     sections = [
         warnings(run),
-        outcomes(run.evaluation, run.verdict) if run.predicts else "",
+        outcomes(run.evaluation, run.verdict) if run.predicts and (run.evaluation or not concludes) else "",
         coefficients(run.model),
         survival_section(run.model),
         description_section(run.model) if isinstance(run.model, Description) else "",
@@ -109,7 +110,7 @@ def heading(run: RunFiles) -> str:
 
 def verdict(run: RunFiles) -> str:
     """Return what to think of the model; marked where nothing speaks for it."""
-    if not run.predicts:
+    if not run.predicts and not getattr(run.model, "conclusion", ""):
         return ""
     doubt = run.evaluation is not None and not run.evaluation.beats_majority
     return f'<p class="verdict{" doubt" if doubt else ""}"><b>Verdict.</b> {escape(run.verdict)}</p>'
@@ -128,6 +129,13 @@ def question(run: RunFiles) -> str:
     """Say what was asked of whom."""
     names = run.class_names()
     sites = len(run.sites)
+    if run.method == "kaplan-meier":
+        return f"How long is it until the event, over {sites} sites?"
+    if run.method in ("regression", "cox"):
+        treatment = run.parameters.get("treatment")
+        goes = "the event comes sooner or later" if run.method == "cox" else "the outcome is higher or lower"
+        asked = f"What is the effect of {treatment}" if treatment else f"With which columns {goes}"
+        return f"{asked}, over {sites} sites?"
     if not run.predicts:
         return f"What are the rows of {sites} sites like, together?"
     count = len(names) or run.metrics.get("classes")

@@ -16,7 +16,7 @@ from fedgeom.errors import FedgeomError
 from fedgeom.evaluation.evaluation import Evaluation, read_evaluation
 from fedgeom.federation.ledger import Ledger
 from fedgeom.federation.record import read_folder
-from fedgeom.federation.results import ASIDE_ONLY, DESCRIBED, ESTIMATED, UNTESTED, RunWarning, lost_in
+from fedgeom.federation.results import ASIDE_ONLY, DESCRIBED, ESTIMATED, UNTESTED, RunWarning, lost_in, verdict_of
 from fedgeom.methods import SUMMARIES
 from fedgeom.methods.catalogue import load_model, method_class
 from fedgeom.report.disc import site_shapes
@@ -188,12 +188,14 @@ class RunFiles:
     def verdict(self) -> str:
         """Whether the model is worth using, in a sentence or two, or why that cannot be said."""
         if self.evaluation is not None:
-            return self.evaluation.verdict
+            return verdict_of(self.model, self.evaluation, aside=True)
         state = self.status["state"]
         if state in ("submitted", "running"):
             return "The run goes on: how well its model does is said at the end."
         if state != "finished":
             return "The run did not come to its end, so there is no model to test."
+        if getattr(self.model, "conclusion", ""):
+            return str(self.model.conclusion)
         if not self.predicts:
             return DESCRIBED
         if not self.takes_holdout:

@@ -68,6 +68,7 @@ def _job(hash: str, job: JobTerms | None, state: str) -> dict[str, Any]:
         "method": "" if job is None else job.method,
         "purpose": "" if job is None else job.purpose,
         "sites": [] if job is None else list(job.participants),
+        "table": "" if job is None else job.table,
         "settings": {key: json.dumps(_plain(value), ensure_ascii=False) for key, value in settings.items()},
         "leaves": () if job is None else leaves_with(job),
         "state": state,

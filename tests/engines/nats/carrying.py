@@ -21,6 +21,7 @@ from fedgeom.engines.nats.link import Endpoint, ServerAddress, new_seed, public_
 from fedgeom.engines.nats.server import ServerSettings, find_server
 from fedgeom.engines.nats.site import AnswerOutcome, SiteLink, answer_with
 from fedgeom.engines.processes import free_port, wait_for_port
+from fedgeom.errors import InputError
 from tests.waiting import HANG_SECONDS, until
 
 if TYPE_CHECKING:
@@ -90,7 +91,17 @@ class Server:
 @contextmanager
 def running_server(folder: Path, names: Sequence[str], *, websocket: bool = False) -> Iterator[Server]:
     server = Server(folder, names, websocket=websocket)
-    server.start()
+    for tries in reversed(range(5)):
+        try:
+            server.start()
+            break
+        except InputError:
+            if not tries or "in use" not in server.log():
+                raise
+            server.port, server.websocket = (
+                free_port(),
+                free_port() if websocket else 0,
+            )  # another process was faster
     try:
         yield server
     finally:

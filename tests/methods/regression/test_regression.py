@@ -177,15 +177,69 @@ def test_coefficients_per_deviation_are_said_to_be_that() -> None:
     np.testing.assert_allclose(per_unit, plain.model.coefficients[1:], rtol=1e-2)
 
 
-def test_the_verdict_asks_for_no_holdout_that_would_be_refused(tmp_path: Any) -> None:
+def test_the_verdict_says_what_the_fit_says(tmp_path: Any) -> None:
     sites, _ = part(*rows("gaussian"))
     run = fedgeom.run(fedgeom.Regression(family="gaussian"), sites, record=tmp_path / "run")
-    assert run.verdict.startswith("This estimates effects")
+    assert run.verdict.startswith(
+        "A fit over 420 rows of 6 sites. Together the 3 columns explain more than chance"
+    )
     assert read_run(tmp_path / "run").verdict == run.verdict
     sites, _ = part(*rows("binomial"))
-    run = fedgeom.run(fedgeom.Regression(), sites, record=tmp_path / "flags")
-    assert "holdout" in run.verdict
+    run = fedgeom.run(fedgeom.Regression(treatment="arm", holdout=0.25), sites, record=tmp_path / "flags")
+    row = run.model.summary(exponentiate=True).loc["arm"]
+    word = "includes" if row["low"] <= 1 <= row["high"] else "excludes"
+    assert run.verdict.startswith(f"arm: odds ratio {row['coef']:.3g} (95% interval")
+    assert f"The interval {word} 1" in run.verdict
+    assert "if all rows were treated" in run.verdict
+    assert "test rows" in run.verdict
     assert read_run(tmp_path / "flags").verdict == run.verdict
+
+
+def trial_of_words(seed: int = 3) -> list[SiteData]:
+    """Return sites with arms in words, of which two small ones have too few rows to name theirs."""
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(seed)
+    count = 6008
+    small = ["tiny"] * 4 + ["wee"] * 4
+    frame = pd.DataFrame(
+        {
+            "age": rng.normal(60, 9, count),
+            "arm": rng.choice(["aspirin", "placebo"], count, p=[0.55, 0.45]),
+            "stage": rng.choice(["i", "ii", "iii", "iv"], count, p=[0.4, 0.3, 0.297, 0.003]),
+            "centre": [*(f"c{at % 6}" for at in range(count - len(small))), *small],
+        }
+    )
+    better = (frame["arm"] == "aspirin") * 0.5
+    frame["dead"] = (rng.logistic(size=count) < 0.02 * frame["age"] - 1.2 - better).astype(int)
+    return fedgeom.SiteData.from_frame(frame, outcome="dead", by="centre", text=True)
+
+
+@pytest.mark.parametrize("policy", [None, StrictPolicy()])
+@pytest.mark.parametrize(("treatment", "other"), [("aspirin", "placebo"), ("placebo", "aspirin")])
+def test_a_treatment_is_no_reference_whatever_its_word_and_the_floors(
+    policy: Any, treatment: str, other: str, caplog: Any
+) -> None:
+    method = fedgeom.Regression(prepare=["one-hot", "impute"], treatment=f"arm = {treatment}")
+    run = fedgeom.run(method, trial_of_words(), policy=policy)
+    model = run.model
+    effect = model.standardised_effect().loc["difference"]
+    assert (effect["estimate"] < 0) == (treatment == "aspirin")
+    assert model.references["arm"] == ([f"{other} or another"] if policy else [other])
+    assert not [one for one in run.warnings if "arm" in one.what]
+    assert "arm" not in caplog.text
+    if policy:
+        assert "'stage = iii' or 'stage is another'" in run.warnings[0].what
+        assert model.references["stage"] == ["iii", "another"]  # of iv each site has too few to name it
+        assert sum("stage is another" in line for line in caplog.text.splitlines()) == 1  # not once for each site
+
+
+def test_a_reference_of_ones_own_goes_first_where_floors_leave_words_out() -> None:
+    method = fedgeom.Regression(prepare=["one-hot", "impute"], reference=("stage = ii",))
+    model = fedgeom.run(method, trial_of_words(), policy=StrictPolicy()).model
+    assert "ii" in model.references["stage"]
+    assert not {"i", "iii"} & set(model.references["stage"])
+    with pytest.raises(InputError, match="compared to the reference"):
+        fedgeom.Regression(treatment="arm = aspirin", reference=("arm = aspirin",))
 
 
 def test_at_strict_sites_ten_sums_are_enough() -> None:

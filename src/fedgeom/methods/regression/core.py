@@ -565,14 +565,20 @@ def enough_sites(scale: Standards, count: int, least: int) -> Bools:
     return np.asarray(scale.determined.numpy()[-count:] >= max(least, LEAST_SITES))
 
 
-def places_left_out(names: Sequence[str], blocks: Sequence[Sequence[str]], reference: Sequence[str]) -> Ints:
+def places_left_out(
+    names: Sequence[str], blocks: Sequence[Sequence[str]], reference: Sequence[str], treatment: str = ""
+) -> Ints:
     """Return the places of reference columns: those named, or the first of each block, unless floors left one out.
+
+    A treatment's column is none of them.
 
     Where floors left out words of a block, the others are compared to these. No block is left without a column.
 
     >>> places_left_out(["age", "arm = a", "arm = b"], [["arm = a", "arm = b"]], ()).tolist()
     [1]
     >>> places_left_out(["age", "arm = a", "arm = b"], [["arm = a", "arm = b"]], ["arm = b"]).tolist()
+    [2]
+    >>> places_left_out(["age", "arm = a", "arm = b"], [["arm = a", "arm = b"]], (), "arm = a").tolist()
     [2]
     >>> places_left_out(["age", "arm = a"], [["arm = a", "arm = b"]], ["arm = a"]).tolist()
     []
@@ -585,7 +591,7 @@ def places_left_out(names: Sequence[str], blocks: Sequence[Sequence[str]], refer
         if named and len(present) > len(named):
             found += named
         elif not named and len(present) == len(block) > 1:
-            found.append(present[0])
+            found.append(next(at for at in present if names[at] != treatment))
     return np.array(sorted(found), np.int64)
 
 

@@ -170,7 +170,7 @@ class Regression(RegressionSettings, Method):
         def after(question: SumQuestion, length: int) -> SumResult:
             result = cohort.sum_checked(question, length=length)
             try:
-                left_out = left_out_of(cohort.preparation, self.reference)
+                left_out = left_out_of(cohort.preparation, self)
                 take(fit, type(question), result, self, left_out, cohort.class_floors[1])
             except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
                 raise InputError(
@@ -195,7 +195,7 @@ class Regression(RegressionSettings, Method):
             in_order(self, classes),
             sites=len(last.sites),
             floor=cohort.class_floors[0],
-            left_out=left_out_of(cohort.preparation, self.reference),
+            left_out=left_out_of(cohort.preparation, self),
         )
         sites.metrics |= {"sites": len(cohort.left), **model.statistics}
         self._say(cohort, model)

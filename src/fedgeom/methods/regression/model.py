@@ -15,6 +15,7 @@ from fedgeom.arrays import Floats
 from fedgeom.errors import InputError
 from fedgeom.federation.ledger import as_frame
 from fedgeom.federation.model import Model, decisions
+from fedgeom.federation.preparation import Preparation
 from fedgeom.federation.results import RunWarning
 from fedgeom.methods.regression.core import (
     NewtonFit,
@@ -44,6 +45,36 @@ def interval(coef: Floats, se: Floats, level: float, freedom: float) -> tuple[Fl
         )
         p = 2 * (stats.t.sf(np.abs(z), freedom) if math.isfinite(freedom) else stats.norm.sf(np.abs(z)))
     return coef - reach * se, coef + reach * se, np.asarray(p)
+
+
+RATIOS = {"binomial": "odds ratio", "poisson": "rate ratio", "gamma": "ratio of means", "cox": "hazard ratio"}
+
+
+def told_chance(p: float) -> str:
+    """Write a p value."""
+    return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
+
+
+def conclusion_of(model: Any) -> str:
+    """Return what coefficients say in a sentence: of the treatment, or of all of them together."""
+    facts, ratio = model.statistics, RATIOS.get(model.family)
+    if not facts["converged"]:
+        return "The fit did not come to its end: coefficients have no errors, and the warnings say why."
+    for term, coef, _, low, high, p in model.coefficient_rows(exponentiate=bool(ratio)):
+        if model.treatment and term == model.treatment and math.isfinite(low):
+            none = 1 if ratio else 0
+            within = low <= none <= high
+            size = f"{ratio or 'difference'} {coef:.3g} ({model.level:.0%} interval {low:.3g} to {high:.3g}"
+            means = f"includes {none}: no effect is not ruled out"
+            if not within:
+                means = f"excludes {none}, which would be no effect"
+            return f"{term}: {size}, {told_chance(p)}). The interval {means}."
+    begin = f"A fit over {facts['rows']:,.0f} rows of {facts['sites']:.0f} sites."
+    if "lr_p" not in facts or not facts["lr_df"]:
+        return begin
+    more = "more than chance would" if facts["lr_p"] < 1 - model.level else "no more than chance may"
+    test = f"χ² {facts['lr_chi2']:,.4g}, {facts['lr_df']:.0f} df, {told_chance(facts['lr_p'])}"
+    return f"{begin} Together the {facts['lr_df']:.0f} columns explain {more} ({test})."
 
 
 def per_deviation(steps: Sequence[Any]) -> list[RunWarning]:
@@ -86,6 +117,7 @@ class RegressionModel(Model):
     errors: str
     level: float
     site_effects: str = "none"
+    treatment: str = ""
 
     @property
     def takes_holdout(self) -> bool:
@@ -104,6 +136,12 @@ class RegressionModel(Model):
         if self.preparation is not None:
             names = self.preparation.columns.names or names_after(self)
         return [INTERCEPT, *(names or (f"x{at}" for at in range(len(self.coefficients) - 1)))]
+
+    @property
+    def references(self) -> dict[str, list[str]]:
+        """By column of words, those that the others are compared to: more than one where floors left words out."""
+        told = zip(self.terms, self.states.tolist(), strict=True)
+        return references_of(self.preparation, [term for term, state in told if state in (1, 2)])
 
     def errors_of(self, errors: str = "") -> tuple[Floats, float]:
         """Return standard errors, (1 + columns,), and the degrees of freedom of t, infinite for a normal one."""
@@ -216,6 +254,19 @@ class RegressionModel(Model):
         are robust (M-estimation), of which those of the ratio are on its logarithm.
         """
         return indexed(["measure", "estimate", "se", "low", "high", "p"], self.effect_rows(), "measure")
+
+    @property
+    def conclusion(self) -> str:
+        """What the fit says, in a sentence or two: of the treatment, where there is one."""
+        found = conclusion_of(self)
+        if not self.effect.size:
+            return found
+        share = self.family == "binomial"
+        (_, a, *_), (_, b, *_), (_, away, _, low, high, _) = self.effect_rows()[:3]
+        factor, per, points = (100, " %", " points") if share else (1, "", "")
+        means = f"{factor * a:.3g}{per} if all rows were treated, {factor * b:.3g}{per} if none were"
+        interval = f"{factor * away:.2g}{points} ({factor * low:.2g} to {factor * high:.2g})"
+        return f"{found} The mean outcome would be {means}: a difference of {interval}."
 
     def effect_rows(self) -> list[tuple[Any, ...]]:
         """Return the rows of `standardised_effect`."""
@@ -335,6 +386,32 @@ def names_after(model: Model) -> Sequence[str]:
     return [model.column_names[int(at)] for at in kept]
 
 
+def blocks_of(preparation: Preparation | None) -> dict[str, tuple[str, ...]]:
+    """Return the names of the columns that each column of words became, before any was left out."""
+    before = None
+    for ground in () if preparation is None else preparation.grounds:
+        columns = ground.columns
+        if columns.one_hot and before is not None:
+            names = [columns.names[first:end] for first, end in columns.one_hot]
+            return dict(zip(before.texts, names, strict=True))
+        before = columns
+    return {}
+
+
+def references_of(preparation: Preparation | None, terms: Sequence[str]) -> dict[str, list[str]]:
+    """Return by column which words the others are compared to: those without a coefficient."""
+    found = {}
+    for title, names in blocks_of(preparation).items():
+        others = [
+            name.removeprefix(f"{title} ").removeprefix("= ").removeprefix("is ")
+            for name in names
+            if name not in terms
+        ]
+        if others and len(others) < len(names):
+            found[title] = others
+    return found
+
+
 def made_model(
     fit: NewtonFit,
     settings: RegressionSettings,
@@ -427,6 +504,7 @@ def made_model(
         shown,
         settings.level,
         settings.site_effects,
+        settings.treatment,
     )
 
 

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from fedgeom.errors import InputError
 from fedgeom.federation.settings import Between, ClassNames, Settings
+
+
+def check_treatment(treatment: str, reference: Sequence[str]) -> None:
+    """Refuse a treatment that is left out, as others are compared to it."""
+    if treatment and treatment in reference:
+        raise InputError(
+            f"treatment={treatment!r} given, and reference={list(reference)!r}; a treatment is compared to the "
+            "reference: wanted another word of its column as reference, or none"
+        )
+
 
 Family = Literal["binomial", "gaussian", "poisson", "gamma"]
 
@@ -58,6 +69,7 @@ class RegressionSettings(Settings):
             raise InputError(f"classes={list(self.classes)!r} given; wanted two, of which one is the event")
         if self.classes is not None and self.event and self.event not in self.classes:
             raise InputError(f"event={self.event!r} given; wanted one of the classes {list(self.classes)!r}")
+        check_treatment(self.treatment, self.reference)
         if self.site_effects == "fixed" and self.by_rows:
             raise InputError(
                 f'site_effects="fixed" with errors={self.errors!r}, treatment={self.treatment!r} given; robust errors '

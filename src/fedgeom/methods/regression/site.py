@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar
 
 import msgspec
@@ -42,7 +41,7 @@ from fedgeom.methods.regression.core import (
     terms_length,
     too_few_rows,
 )
-from fedgeom.methods.regression.model import RegressionModel, made_model
+from fedgeom.methods.regression.model import RegressionModel, blocks_of, made_model
 from fedgeom.methods.regression.settings import RegressionSettings
 from fedgeom.protocols.fixed_point import from_wide, to_wide
 from fedgeom.protocols.names import LabelNames, NamesMemory
@@ -253,7 +252,7 @@ class RegressionSite(SummingSite[RegressionMemory]):
             raise ProtocolError("the sum that came is not the one that was taken last")
         self.sums.check_result(last, kind)
         try:
-            left_out = left_out_of(self.preparing.preparation(), self.settings.reference)
+            left_out = left_out_of(self.preparing.preparation(), self.settings)
             take(fit, kind, last, self.settings, left_out, self.joining.class_floors[1])
         except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:  # by the sum alone
             raise ProtocolError("no coefficients follow from the sum that came") from error
@@ -272,7 +271,7 @@ class RegressionSite(SummingSite[RegressionMemory]):
             in_order(self.settings, self._classes),
             sites=len(result.sites),
             floor=floor,
-            left_out=left_out_of(self.preparing.preparation(), self.settings.reference),
+            left_out=left_out_of(self.preparing.preparation(), self.settings),
         )
         return found
 
@@ -428,13 +427,9 @@ def names_of(whole: SiteData, preparation: Preparation | None) -> list[str]:
     return [whole.columns[int(at)] for at in kept]
 
 
-def left_out_of(preparation: Preparation | None, reference: Sequence[str]) -> list[int]:
+def left_out_of(preparation: Preparation | None, settings: Any) -> list[int]:
     """Return the places of reference columns: coordinator and sites find the same."""
     if preparation is None or not preparation.columns.names:
         return []
-    blocks: list[tuple[str, ...]] = []
-    for ground in preparation.grounds:
-        columns = ground.columns
-        if columns.one_hot and not blocks:
-            blocks = [columns.names[first:end] for first, end in columns.one_hot]
-    return [int(at) for at in places_left_out(preparation.columns.names, blocks, reference)]
+    names, blocks = preparation.columns.names, list(blocks_of(preparation).values())
+    return [int(at) for at in places_left_out(names, blocks, settings.reference, settings.treatment)]

@@ -73,7 +73,7 @@ class CoxSite(SurvivalSite):
         known: SurvivalRows | None = self.scratch.get("rows")
         if known is None:
             X = self.data.X
-            gone = left_out_of(self.preparing.preparation(), self.settings.reference)
+            gone = left_out_of(self.preparing.preparation(), self.settings)
             if gone:
                 X = X.copy()
                 X[:, gone] = 0.0
@@ -146,7 +146,7 @@ class CoxSite(SurvivalSite):
         fit: CoxFit = self.memory.fit
         if not fit.newton.finished:
             raise ProtocolError("the fit has not come to its end yet")
-        left_out = left_out_of(self.preparing.preparation(), self.settings.reference)
+        left_out = left_out_of(self.preparing.preparation(), self.settings)
         return made_cox(fit, self.settings, sites=len(result.sites), left_out=left_out)
 
     def result(self) -> dict[str, Any]:
@@ -232,7 +232,7 @@ class Cox(CoxSettings, Method):
         cohort = join(sites, self)
         fit = CoxFit()
         last = take_all(cohort, fit, self, cohort.columns)
-        left_out = left_out_of(cohort.preparation, self.reference)
+        left_out = left_out_of(cohort.preparation, self)
         model = made_cox(fit, self, sites=len(last.sites), left_out=left_out)
         sites.metrics |= {"sites": len(cohort.left), **model.statistics}
         self._say(cohort, model)

@@ -12,6 +12,7 @@ from fedgeom.arrays import Floats, Ints
 from fedgeom.federation.messages import Array
 from fedgeom.federation.settings import Between
 from fedgeom.methods.regression.core import symmetric
+from fedgeom.methods.regression.settings import check_treatment
 from fedgeom.methods.survival import core
 from fedgeom.methods.survival.times import SumTimeBins, SumTimeCells, SurvivalFit, TimeSettings, few_events
 from fedgeom.protocols.fixed_point import from_wide
@@ -40,6 +41,10 @@ class CoxSettings(TimeSettings):
     n_rounds: Annotated[int, Between(1, 100)] = 25
     """The most steps: two sums each, with strata one. Well-behaved data need four to six. With a joint grid, where
     policies have floors, four are taken at most."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_treatment(self.treatment, self.reference)
 
     @property
     def by_site(self) -> bool:

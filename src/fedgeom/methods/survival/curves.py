@@ -12,7 +12,7 @@ from scipy import stats
 from fedgeom.arrays import Floats
 from fedgeom.errors import InputError
 from fedgeom.federation.model import Model
-from fedgeom.methods.regression.model import indexed
+from fedgeom.methods.regression.model import indexed, told_chance
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -141,6 +141,17 @@ class CurvesModel(Model):
             mean, se = float(areas.sum()), float(np.sqrt(terms.sum()))
             found.append((name, mean, se, mean - reach * se, mean + reach * se))
         return found
+
+    @property
+    def conclusion(self) -> str:
+        """What the curves say, in a sentence or two."""
+        begin = f"{int(self.events.sum()):,} of {self.rows:,} rows had the event."
+        if len(self.names) < 2:
+            return begin
+        test = self.log_rank()
+        ends = ", ".join(f"{name} {s:.1%}" for name, s in zip(self.names, self.survival[:, -1], strict=True))
+        differ = "The groups' curves differ" if test["p"] < 1 - self.level else "The groups' curves may be one"
+        return f"{begin} {differ} (log-rank {told_chance(test['p'])}); without it in the end are: {ends}."
 
     def line(self) -> str:
         """Return a line for people."""

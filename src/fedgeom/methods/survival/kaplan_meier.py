@@ -21,6 +21,7 @@ from fedgeom.federation.plan import Plan, Shape, Sum
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.preparation import Preparation
 from fedgeom.federation.site import Memory, Site, answers
+from fedgeom.methods.regression.model import blocks_of
 from fedgeom.methods.survival import core
 from fedgeom.methods.survival.curves import CurvesModel
 from fedgeom.methods.survival.times import (
@@ -172,13 +173,7 @@ def groups_of(preparation: Preparation | None, by: str) -> tuple[tuple[str, ...]
         return (), []
     start = f"{by} = "
     told = [] if preparation is None else list(preparation.columns.names)
-    every: list[str] = []
-    for ground in () if preparation is None else preparation.grounds:
-        if ground.columns.one_hot and not every:
-            for first, end in ground.columns.one_hot:
-                words = ground.columns.names[first:end]
-                if any(name.startswith(start) for name in words):
-                    every = list(words)
+    every = blocks_of(preparation).get(by, ())
     places = [at for at, name in enumerate(told) if name in every]
     gone = [name for name in every if name not in told]
     if not every or not places:

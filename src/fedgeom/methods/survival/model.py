@@ -14,7 +14,7 @@ from scipy import stats
 from fedgeom.arrays import Floats
 from fedgeom.errors import InputError
 from fedgeom.federation.model import Model
-from fedgeom.methods.regression.model import indexed, interval, names_after
+from fedgeom.methods.regression.model import conclusion_of, indexed, interval, names_after, references_of
 from fedgeom.methods.survival import core
 from fedgeom.methods.survival.cox_fit import CoxFit, CoxSettings
 
@@ -73,6 +73,17 @@ class CoxModel(Model):
         if self.preparation is not None:
             names = self.preparation.columns.names or names_after(self)
         return list(names or (f"x{at}" for at in range(len(self.coefficients))))
+
+    @property
+    def references(self) -> dict[str, list[str]]:
+        """By column of words, those that the others are compared to: more than one where floors left words out."""
+        told = zip(self.terms, self.states.tolist(), strict=True)
+        return references_of(self.preparation, [term for term, state in told if state in (1, 2)])
+
+    @property
+    def conclusion(self) -> str:
+        """What the fit says, in a sentence: of the treatment, where there is one."""
+        return conclusion_of(self)
 
     def summary(self, *, exponentiate: bool = False, level: float | None = None) -> Any:
         """Return a frame by term: coef, se, low, high, p; without pandas, records.

@@ -80,7 +80,12 @@ def invite(
     ``sum_sites`` which of the cohort may be in which sum, by the seed; None: they go over all.
     """
     hello = Hello(
-        rounds=rounds, seed=sites.seed, terms=dict(terms), participants=sites.participants, purpose=sites.purpose
+        rounds=rounds,
+        seed=sites.seed,
+        terms=dict(terms),
+        participants=sites.participants,
+        purpose=sites.purpose,
+        table=sites.table,
     )
     shown = sites.ask(hello, expect=PublicKeys)
     if sites.roster is not None:

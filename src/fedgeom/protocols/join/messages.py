@@ -102,6 +102,8 @@ class Hello(Invitation, kind="join.hello", answer=PublicKeys):
     """Everyone who may take part, in alphabetical order: nobody else will be in the cohort."""
     purpose: Annotated[str, msgspec.Meta(max_length=MOST_PURPOSE)] = ""
     """What the job is for, in its author's words."""
+    table: Annotated[str, msgspec.Meta(max_length=100)] = ""
+    """Which of a site's tables the run is about, by its name in site.toml; "": the usual one."""
 
     def __post_init__(self) -> None:
         if not is_finite(self.terms):  # a steward would be shown null, and approve a hash of something else
@@ -109,7 +111,7 @@ class Hello(Invitation, kind="join.hello", answer=PublicKeys):
 
     def job(self, method: str) -> JobTerms:
         """Return the job's terms, whose hash every site signs with its keys."""
-        return job_terms(method, self.terms, self.seed, self.participants, self.release, self.purpose)
+        return job_terms(method, self.terms, self.seed, self.participants, self.release, self.purpose, self.table)
 
 
 class RingNumber(Message, kind="join.number", harmless=True):
