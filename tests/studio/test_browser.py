@@ -361,6 +361,7 @@ def test_new_rows_are_shown_on_the_joint_map(studio, tab, table):
     drawn = "[...document.querySelectorAll('path.dots')].map(one => one.getAttribute('d').split('M').length - 1)"
     assert sum(page.evaluate(drawn)) == 160
     before = dots.first.get_attribute("d")
+    page.evaluate("document.querySelector('svg[data-moves]').scrollIntoView({block: 'center'})")
     box = page.locator("svg[data-moves]").bounding_box()
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     page.mouse.down()

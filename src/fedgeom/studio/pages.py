@@ -163,7 +163,8 @@ class Handlers:
             "/files/{name}": self.keep, "/studies": self.make_study, "/studies/{name}": self.save_study,
             "/coordinator/studies": self.make_job, "/coordinator/jobs/{name}/stop": self.stop_job,
             "/studies/{name}/run": self.run_here, "/studies/{name}/describe": self.describe,
-            "/studies/{name}/rename": self.rename_study, "/studies/{name}/map": self.draw, "/studies/{name}/submit": self.submit, "/runs/{name}/stop": self.stop,
+            "/studies/{name}/rename": self.rename_study, "/studies/{name}/map": self.draw,
+            "/studies/{name}/submit": self.submit, "/runs/{name}/stop": self.stop,
             "/runs/{name}/rename": self.rename, "/examples/{name}": self.try_example, "/predict": self.make_prediction,
             "/files/remove": self.remove_files, "/studies/remove": self.remove_studies,
             "/runs/remove": self.remove_runs, "/bin/empty": self.empty_bin, "/bin/{batch}/restore": self.restore,
@@ -397,7 +398,8 @@ class Handlers:
         readable = (self.place.runs / name / "config.json").is_file()
         ended = read_run(self.place.runs / name, rows=False) if readable and status.state == "finished" else None
         return self.pages(
-            "run.html", name=name, was=self._was(request), line=run_line(self.place.runs / name), log=studio_runs.log_end(self.place, name),
+            "run.html", name=name, was=self._was(request),
+            line=run_line(self.place.runs / name), log=studio_runs.log_end(self.place, name),
             readable=readable, usable=has_model(self.place.runs / name), verdict=ended.verdict if ended else "",
             described=run_line(self.place.runs / name).method == Describe.name,
             doubt=bool(ended and ended.evaluation and not ended.evaluation.beats_majority),
