@@ -99,5 +99,8 @@ def test_none_is_a_word_among_words_and_a_gap_among_numbers(tmp_path, missing):
     assert bool(said) is not bool(missing)
     if said:
         assert said == [
-            ("'none' is taken for a word like others in 'arm'", 'where it means "not measured": missing = ["none"]')
+            (
+                "'none' is taken for a word like others in 'arm'",
+                'where it means "not measured": missing = ["none"]',
+            )
         ]

@@ -276,7 +276,11 @@ def with_text(
     found = read(list(texts.numbers) or NO_FEATURES, [*also, *texts.words])
     made = {name: as_codes(found.also[name], reading) for name in texts.words}
     X = np.column_stack([dense(found.X, "the table"), *(codes for codes, _ in made.values())])
-    remarks = [*found.remarks, *texts.remarks, *_remarks_on_none({name: words for name, (_, words) in made.items()})]
+    remarks = [
+        *found.remarks,
+        *texts.remarks,
+        *_remarks_on_none({name: words for name, (_, words) in made.items()}),
+    ]
     names = (*found.columns, *texts.words)
     order = [names.index(name) for name in texts.wanted]
     return replace(
