@@ -132,7 +132,9 @@ def _as_numbers(
         try:
             found[back == at] = EVENTS[word] if word in EVENTS else float(word)
         except ValueError:
-            read = read_columns([column], lambda _: texts.tolist(), [], first_row=first_row, reading=reading)[column]
+            read = read_columns([column], lambda _: texts.tolist(), [], first_row=first_row, reading=reading)[
+                column
+            ]
             break
     if read.values is None:
         at, text = next((at, text) for at, text in enumerate(texts.tolist()) if not _is_number(text))
