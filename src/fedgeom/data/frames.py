@@ -199,8 +199,11 @@ def frame_table(
     reading: ReadOptions = NOTHING_SAID,
 ) -> Table:
     """Return a pandas frame as a table; without ``columns`` all columns but the label and ``also`` are features."""
+    frame = frame.to_pandas() if hasattr(frame, "to_pandas") else frame  # Arrow's table, and others of columns
     if not hasattr(frame, "iloc") or not hasattr(frame, "columns"):
-        raise InputError(f"{where}: a {type(frame).__name__} was given; wanted a pandas DataFrame")
+        raise InputError(
+            f"{where}: a {type(frame).__name__} was given; wanted a pandas DataFrame or an Arrow table"
+        )
     names = [str(name) for name in frame.columns]
     check_distinct(names, where)
     places = {name: at for at, name in enumerate(names)}

@@ -22,6 +22,7 @@ from fedgeom.data.cells import (
 )
 from fedgeom.data.columns import check_distinct, index_of, names_of
 from fedgeom.data.frames import anndata_table, frame_table, with_text
+from fedgeom.data.images import FromDataset
 from fedgeom.data.rows import Rows, as_rows, dense
 from fedgeom.data.tables import Columns, Table
 from fedgeom.errors import InputError, is_name
@@ -152,7 +153,7 @@ def _is_number(text: str) -> bool:
     return True
 
 
-class FromTables:
+class FromTables(FromDataset):
     """The ways in which a `SiteData` is made from a table with more columns than the features."""
 
     @classmethod

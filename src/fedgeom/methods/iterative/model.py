@@ -15,7 +15,7 @@ from fedgeom.federation.model import Model
 from fedgeom.methods.iterative.learners import Learner, Parameters
 from fedgeom.methods.iterative.learners.torch_module import built_learner
 from fedgeom.methods.iterative.settings import TrainingRule
-from fedgeom.methods.iterative.setup import scaled
+from fedgeom.methods.iterative.setup import ScaledRows, is_large, scaled
 from fedgeom.methods.iterative.tree import Tree, grow
 
 SCALE = ("scale/centre", "scale/spread")
@@ -79,7 +79,9 @@ class TrainedModel(Model):
                 "the sites scaled by their own columns; use model.for_site(run.local[site]) for a site's rows"
             )
         learner = built_learner(self.learner, dict(self.options))
-        features = self.features(scaled(rows, self.centre, self.spread, learner.dtype))
+        large = is_large(rows, learner.dtype)
+        at_scale: Any = (ScaledRows if large else scaled)(rows, self.centre, self.spread, learner.dtype)
+        features = self.features(at_scale)
         learner.bind(features.shape[1], len(self.names))
         return self.chances(learner, features)
 
