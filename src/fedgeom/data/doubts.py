@@ -195,6 +195,7 @@ def _infinite(data: Sequence[SiteData]) -> list[Finding]:
                 'nobody measures that: mend them, or make them gaps, missing = ["inf", "-inf"]',
                 site=site.name,
                 topic="cells",
+                columns=tuple(site.columns[at] for at in np.unique(bad[:, 1]).tolist()),
             )
         )
     return found
@@ -203,6 +204,7 @@ def _infinite(data: Sequence[SiteData]) -> list[Finding]:
 def _sentinels(columns: Mapping[str, Column]) -> list[Finding]:
     """Find numbers far from all others that stand for "not measured" in many files."""
     shown = []
+    named: dict[str, None] = {}
     used: dict[float, None] = {}
     sites: dict[str, None] = {}
     for name, parts in columns.items():
@@ -221,6 +223,7 @@ def _sentinels(columns: Mapping[str, Column]) -> list[Finding]:
                 f"{one:g} in column {name!r} ({count:,} cells; the others are {rest.min():g} to {rest.max():g})"
             )
             used[one] = None
+            named[name] = None
             sites |= {site: None for site, some in parts.items() if (some == one).any()}
     if not shown:
         return []
@@ -232,6 +235,7 @@ def _sentinels(columns: Mapping[str, Column]) -> list[Finding]:
             remedy=f"if so: missing = [{', '.join(f'{one:g}' for one in used)}]",
             sites=tuple(sites),
             topic="sentinels",
+            columns=tuple(named),
         )
     ]
 
@@ -262,6 +266,7 @@ def _units(columns: Mapping[str, Column]) -> list[Finding]:
                     remedy=f"is it another unit? Then convert it there: units = {{ {name} = {1 / factor:.4g} }}",
                     sites=(site,),
                     topic="units",
+                    columns=(name,),
                 )
             )
             if len(known) == 2:  # who is the odd one of two is not known: it is said once
@@ -303,6 +308,7 @@ def _empty(data: Sequence[SiteData], columns: Mapping[str, Column]) -> list[Find
                     "(drop), or look whether they are called otherwise there",
                     sites=(site.name,),
                     topic="gaps",
+                    columns=tuple(none),
                 )
             )
     return found
@@ -369,6 +375,7 @@ def _leaks(data: Sequence[SiteData]) -> list[Finding]:
                 remedy="is it a copy of the label, or known only after the outcome? A model learns nothing else then: "
                 f"drop = [{named}]",
                 topic="leak",
+                columns=tuple(copies),
             )
         )
     times = [name for name in names if TIME.search(name) and name not in copies]
@@ -381,6 +388,7 @@ def _leaks(data: Sequence[SiteData]) -> list[Finding]:
                 remedy=f"that is known only after the outcome {labels[0]!r} or {labels[1]!r}, which it gives away: "
                 f"drop = [{named}]",
                 topic="leak",
+                columns=tuple(times),
             )
         )
     return found
