@@ -15,7 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 SHOWN = (
-    "*.md", "LICENSE", "docs/*.md", "docs/site.css", "docs/images/**/*.*", "docs/vendor/*/*",
+    "*.md", "LICENSE", "Containerfile", "docs/*.md", "docs/site.css", "docs/images/**/*.*", "docs/vendor/*/*",
     "papers/**/*.md",
     "papers/**/*.png", "examples/*.py", "src/fedgeom/studio/vendor/README.md", "benchmarks/results/*.json",
 )  # fmt: skip

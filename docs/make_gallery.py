@@ -1,4 +1,4 @@
-"""Take the pictures of docs/gallery.md: `python docs/make_gallery.py FOLDER`, with the browser extra and Chromium.
+"""Take the pictures of docs/gallery.md: `python docs/make_gallery.py FOLDER`, with the group browser and Chromium.
 
 The report of every method, whole and in columns, and every page of the studio: light, dark and at 360 px, side by side
 in one picture. Runs and pages are made in FOLDER, to be looked through; runs that are there already are not run again.
@@ -100,7 +100,7 @@ def run_of(method: str, folder: Path) -> Path:
 @contextlib.contextmanager
 def browser() -> Iterator[Any]:
     """Open the system's Chromium."""
-    from playwright.sync_api import sync_playwright  # the browser extra
+    from playwright.sync_api import sync_playwright  # the group browser
 
     with sync_playwright() as driver:
         opened = driver.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
