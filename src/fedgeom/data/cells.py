@@ -18,6 +18,8 @@ UNLABELLED = ("", "nan", "na", "n/a", "<na>")
 """Cells of a label column, in lower case, that mean: nobody said what this row is."""
 EMPTY = (*UNLABELLED, "none", "null", "?", ".", "#n/a")
 """Cells among the features, in lower case, that mean: nobody measured it."""
+NONE = "none"
+"""Among words it is one of them, as in a column "treatment"; among numbers it means that nobody measured it."""
 NEARLY = 0.9
 """A column with this share of numbers among its filled cells is one of numbers."""
 MOSTLY = 0.5

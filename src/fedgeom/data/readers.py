@@ -200,6 +200,7 @@ def read_site(
         drop_unlabelled=drop_unlabelled,
         rows=rows,
         roles=roles,
+        reading=how,
     )
     return found
 
@@ -229,7 +230,14 @@ def read_sites_from(
     table = _named_rows(_table(file, ending, roles.label(label), columns, beside, text=text, reading=how), index)
     _check_categorical(file, table, how)
     found: list[SiteData] = SiteData.from_table(
-        table, str(file), _stem(file, ending), by=by, group=group, drop_unlabelled=drop_unlabelled, roles=roles
+        table,
+        str(file),
+        _stem(file, ending),
+        by=by,
+        group=group,
+        drop_unlabelled=drop_unlabelled,
+        roles=roles,
+        reading=how,
     )
     if len(found) == 1:
         raise InputError(
