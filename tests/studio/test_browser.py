@@ -18,8 +18,8 @@ from fedgeom.studio.app import link_file
 from tests.report.folders import folder_of
 from tests.waiting import HANG_SECONDS
 
-playwright = pytest.importorskip("playwright.sync_api", reason="needs the browser extra (make browser)")
-axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="needs the browser extra (make browser)")
+playwright = pytest.importorskip("playwright.sync_api", reason="needs the group browser (make browser)")
+axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="needs the group browser (make browser)")
 CHROMIUM = next(
     (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), ""
 )

@@ -55,6 +55,8 @@ class ReadOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     """New names of columns, by those in the file; everything else goes by the new ones."""
     rename_labels: dict[str, str] = {}
     """New names of labels, by those in the file."""
+    rename_words: dict[str, dict[str, str]] = {}
+    """By column of words, new words by those in the file."""
     drop: list[str] = []
     """Columns that are no features."""
     units: dict[str, str | float | list[float]] = {}
