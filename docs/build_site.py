@@ -2,6 +2,9 @@
 
 Pages link to each other as they lie in the repository (docs/, papers/, SECURITY.md …), so that they can be read there,
 too. The site has the same folders: pages and what they show are copied to build/pages first.
+
+mkdocs.yml is read by Zensical, too, which follows mkdocs-material; as long as its search does not weigh pages (`rank`),
+tables of figures would come before what explains them.
 """
 
 from __future__ import annotations
@@ -15,12 +18,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 SHOWN = (
-    "*.md", "LICENSE", "docs/*.md", "docs/site.css", "docs/images/**/*.*", "docs/vendor/*/*",
+    "*.md", "LICENSE", "Containerfile", "docs/*.md", "docs/site.css", "docs/images/**/*.*", "docs/vendor/*/*",
     "papers/**/*.md",
     "papers/**/*.png", "examples/*.py", "src/fedgeom/studio/vendor/README.md", "benchmarks/results/*.json",
 )  # fmt: skip
 """What the site is made of."""
-RANKS = {"papers/**/*.md": 0.1, "CHANGELOG.md": 0.1, "docs/reference/*.md": 0.5}
+RANKS = {"papers/**/*.md": 0.1, "CHANGELOG.md": 0.1, "docs/reference/*.md": 0.2}
 """How much pages count in the search, where that is not 1: figures and lists come after what explains."""
 ELSEWHERE = "https://unpkg.com/iframe-worker/shim"
 SHIM = "docs/vendor/iframe-worker/shim.js"

@@ -146,7 +146,7 @@ def test_no_link_is_dead(name):
 
 @pytest.mark.full
 def test_the_site_is_built_without_a_warning_and_needs_nothing_from_elsewhere(tmp_path):
-    pytest.importorskip("material", reason="needs the docs extra")
+    pytest.importorskip("material", reason="needs the group docs")
     builder = runpy.run_path(str(ROOT / "docs" / "build_site.py"))
     builder["gather"](ROOT / "build" / "pages")
     assert builder["build"](tmp_path / "site") == 0

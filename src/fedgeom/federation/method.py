@@ -102,6 +102,9 @@ class Method(Settings):
     small_cells_as_zero: ClassVar[bool] = False
     """Whether, where policies have floors, numbers other than 0 that few rows or sites of a class have in a column
     count as 0 where they are learnt from: for methods that add up the rows of each class."""
+    standardises: ClassVar[bool] = False
+    """Whether the method standardises columns itself and tells coefficients per unit: a plain step "scale" at the end
+    of the preparation, as in "table", would change the units alone, and is left out."""
 
     holdout: HoldoutOrShare = None
     """The share of its rows that each site keeps aside, class by class, and on which the sites then test the model:
@@ -130,6 +133,9 @@ class Method(Settings):
     def __post_init__(self) -> None:
         object.__setattr__(self, "prepare", read_steps(self.prepare or ()) or None)
         super().__post_init__()
+        given: Any = self.prepare or ()
+        if self.standardises and given and given[-1].name == "scale" and given[-1] == type(given[-1])():
+            object.__setattr__(self, "prepare", given[:-1] or None)
         check_order(self.preparing)
         check_private(self)
 
