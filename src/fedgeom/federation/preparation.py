@@ -163,6 +163,11 @@ FACT = "preparation"
 """The fact of a model file that holds the steps, and what the names of their arrays begin with."""
 
 
+FAR = 4.0
+"""How many deviations from the mean the middle of new rows is odd."""
+ENOUGH_ROWS = 20
+
+
 @dataclass(frozen=True)
 class Preparation:
     """Steps, what was fitted of each, and the raw columns that they begin with."""
@@ -186,6 +191,23 @@ class Preparation:
     def columns(self) -> Columns:
         """What comes out."""
         return self.grounds[-1].columns
+
+    def far_columns(self, rows: npt.NDArray[Any]) -> dict[str, tuple[float, float, float]]:
+        """Return raw columns whose median over prepared rows is far from the rows that were learnt from.
+
+        By name: the median, and the mean and the deviation that were learnt. Only a step that scales, at the end,
+        knows them; of few rows, or of columns without names, nothing is said.
+        """
+        if len(rows) < ENOUGH_ROWS or not self.steps or self.steps[-1].name != "scale":
+            return {}
+        middle = np.median(rows, axis=0)
+        fit = self.fits[-1]
+        mean, deviation = fit.get("mean"), fit.get("deviation")
+        return {
+            name: (float(mean[at] + middle[at] * deviation[at]), float(mean[at]), float(deviation[at]))
+            for at, name in enumerate(self.columns.names)
+            if name in self.raw.names and abs(middle[at]) > FAR
+        }
 
     def transform(self, site: SiteData, scratch: dict[Any, Any] | None = None) -> SiteData:
         """Return a site's rows prepared, as one table; ``scratch`` is what sums of the same rows kept (`Prepared`)."""
