@@ -122,3 +122,19 @@ def test_raw_tables_are_prepared_where_nothing_is_said() -> None:
     assert not choose("f.toml", FederationFile(), sites(SHARED)).federation.prepare
     assert FederationFile().keeps_text
     assert not FederationFile(method="ridge").keeps_text
+
+
+def test_raw_counts_are_prepared_where_nothing_is_said() -> None:
+    rng = np.random.default_rng(2)
+    genes = [f"g{at}" for at in range(300)]
+    counts = [
+        SiteData(f"s{at}", rng.poisson(0.3, size=(40, 300)).astype(float), np.arange(40) % 2, columns=genes)
+        for at in range(3)
+    ]
+    found = choose("f.toml", FederationFile(), counts)
+    assert found.federation.prepare == "counts"
+    assert ": tables look like raw counts; 3 sites have" in found.reason
+    logarithms = [replace(site, table=np.log1p(site.X)) for site in counts]
+    found = choose("f.toml", FederationFile(), logarithms)
+    assert found.federation.prepare == ["select-variable", "scale", "pca"]
+    assert not choose("f.toml", FederationFile(), [counts[0], *logarithms[1:]]).federation.prepare  # told by check

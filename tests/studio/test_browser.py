@@ -241,6 +241,7 @@ def test_five_hundred_runs_are_found_while_typing(studio, tab):
     assert "500 runs, page 1 of 10" in page.inner_text("#runs")
     page.click("text=older")
     assert "page 2 of 10" in page.inner_text("#runs")
+    page.wait_for_load_state()  # what is typed before the script is there is not searched for
     page.fill("input[type=search]", "run-49")
     page.wait_for_selector("#runs >> text=10 runs")
     for box in page.query_selector_all("input[name=run]")[:2]:

@@ -17,11 +17,13 @@ import numpy as np
 
 from fedgeom.data.sites import SiteData
 from fedgeom.data.tables import is_sparse, listed
+from fedgeom.data.validation import MANY_COLUMNS, TableFacts, kind_of
 from fedgeom.deploy.federation_file import FederationFile, build_method
 from fedgeom.engines.check import fit_to_rows
 from fedgeom.errors import InputError
 from fedgeom.federation.method import METHODS
 from fedgeom.federation.policy import Policy
+from fedgeom.federation.steps import PRESETS
 from fedgeom.methods.label_names import look_at_names
 from fedgeom.methods.ridge.features import FeatureMap
 from fedgeom.methods.ridge.method import Ridge
@@ -153,9 +155,16 @@ def with_preparation(federation: FederationFile, sites: Sequence[SiteData]) -> t
     causes = [f"columns hold words ({listed(words)})"] if words else []
     if gaps:
         causes.append("rows have gaps")
+    prepare: str | list[str | dict[str, Any]] = "table"
+    wide = not causes and all(site.shape[1] >= MANY_COLUMNS for site in sites)
+    kinds = {kind_of(TableFacts.of(site)) for site in sites if len(site)} if wide else set()
+    if kinds == {"counts"}:
+        prepare, causes = "counts", ["tables look like raw counts"]
+    elif kinds == {"logarithms"}:
+        prepare, causes = list(PRESETS["counts"][1:]), ["tables look like logarithms of counts"]
     if not causes:
         return federation, ""
-    return msgspec.structs.replace(federation, prepare="table"), " and ".join(causes)
+    return msgspec.structs.replace(federation, prepare=prepare), " and ".join(causes)
 
 
 def _for_own(parameters: Mapping[str, Any]) -> str:
