@@ -34,7 +34,7 @@ lint: $(VENV)/.all
 	$(BIN)/lint-imports
 
 browser: $(VENV)/.all  ## the studio and the reports in the system's Chromium (apt-get install chromium)
-	$(PIP) install -c constraints.txt -e ".[browser]"
+	$(PIP) install -c constraints.txt --group browser
 	$(BIN)/python -m pytest tests/studio -m browser -rs
 
 docs: $(VENV)/.docs  ## write the reference of the public names, and build the site into build/site; nothing is loaded
@@ -53,7 +53,7 @@ lock: $(VENV)/.all  ## write locks/ anew, from what is installed here: run it af
 	mkdir -p build
 	$(BIN)/python -m pip freeze --exclude-editable | grep -vE "^torch==|@" > build/tested.txt
 	$(COMPILE) -c build/tested.txt $(RUN) -o locks/run.txt pyproject.toml
-	$(COMPILE) -c build/tested.txt $(RUN) --extra docs --extra dev -o locks/test.txt pyproject.toml
+	$(COMPILE) -c build/tested.txt $(RUN) --group docs --group dev -o locks/test.txt pyproject.toml
 	$(COMPILE) -c build/tested.txt -o locks/tools.txt locks/tools.in
 
 dist: build/tools  ## build the wheel into dist/, by tools whose hashes are known
@@ -81,9 +81,9 @@ $(VENV)/.core: $(VENV)/bin/python pyproject.toml constraints.txt src/fedgeom/ver
 	touch $@
 
 $(VENV)/.docs: $(VENV)/.core Makefile
-	$(PIP) install -c constraints.txt -e ".[docs]"
+	$(PIP) install -c constraints.txt -e . --group docs
 	touch $@
 
 $(VENV)/.all: $(VENV)/.core Makefile
-	$(PIP) install -c constraints.txt -e ".[bio,excel,onnx,flower,nats,xclp,topology,torch,privacy,scanpy,docs,studio,dev]"
+	$(PIP) install -c constraints.txt -e ".[bio,excel,onnx,flower,nats,xclp,topology,torch,privacy,scanpy,studio]" --group docs --group dev
 	touch $@

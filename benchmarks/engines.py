@@ -26,6 +26,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,8 @@ AT_ONCE = 4
 """How many sites start at the same time."""
 SITE_MEGABYTES = 300
 """What a site's processes need at most."""
+FORKED_MEGABYTES = 100
+"""And where they share what they have imported."""
 
 
 def make_sites(n: int, columns: int) -> list[SiteData]:
@@ -126,12 +129,12 @@ def megabytes_used(there: Federation) -> float:
     return total / 1024
 
 
-def need_memory(n: int) -> None:
+def need_memory(n: int, each: int = SITE_MEGABYTES) -> None:
     """Refuse to start more sites than there is memory for."""
     lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
     free = next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")) / 1024
-    if free < n * SITE_MEGABYTES:
-        sys.exit(f"{n} sites need {n * SITE_MEGABYTES:,} MB of memory; {free:,.0f} MB are free")
+    if free < n * each:
+        sys.exit(f"{n} sites need {n * each:,} MB of memory; {free:,.0f} MB are free")
 
 
 def slowdown() -> float:
@@ -207,6 +210,45 @@ name, address, seed, ca, program = sys.argv[1:]
 ask = Answerer([sys.executable, "-c", program])
 asyncio.run(SiteLink(name, Endpoint(ServerAddress.read_all(address), seed, Path(ca)), ask, largest=2**20).run())
 """
+MOST_STARTED = 20
+"""With more sites, all are forks of one program, or the machine's memory would hold the same libraries for each."""
+FORKED_SITES = """
+import os, sys
+from pathlib import Path
+from types import SimpleNamespace
+from fedgeom.deploy import nats_site, programs
+from fedgeom.deploy.site_folder import SiteFolder
+from fedgeom.engines.answerer import Answerer, serve
+from fedgeom.engines.nats.site import answer_with
+
+class Forked(Answerer):
+    def __init__(self, command):
+        folder = SiteFolder(Path(command[-1]))
+        theirs, to_it = os.pipe()
+        from_it, ours = os.pipe()
+        if os.fork() == 0:
+            os.dup2(theirs, 0)
+            os.dup2(ours, 1)
+            for one in (theirs, ours, to_it, from_it):
+                os.close(one)
+            answer = answer_with(lambda request: nats_site.answer(folder, request))
+            serve(answer, lasts=lambda: nats_site.files_state(folder))
+            os._exit(0)
+        os.close(theirs)
+        os.close(ours)
+        stdin, stdout = os.fdopen(to_it, "wb"), os.fdopen(from_it, "rb")
+        self._program = SimpleNamespace(stdin=stdin, stdout=stdout, wait=lambda: 0)
+
+programs.import_ahead()
+nats_site.Answerer = Forked
+for path in sorted(Path(sys.argv[1]).glob("site-*/site.toml")):
+    if os.fork() == 0:
+        nats_site.connect(SiteFolder(path.parent))
+        os._exit(0)
+while True:
+    os.wait()
+"""
+"""Sites whose processes are those of a deployment, but for who starts them."""
 LONG_ANSWERER = """
 from fedgeom.engines.answerer import serve
 from fedgeom.engines.nats.site import answer_with
@@ -217,24 +259,31 @@ serve(answer_with(lambda question: bytes(int(question))))
 
 def nats_questions(n: int) -> dict[str, Any]:
     """Measure runs by NATS with so many sites, all of them whole deployments."""
-    need_memory(n)
+    forked = n > MOST_STARTED
+    runs = 2 if forked else NATS_RUNS
+    need_memory(n, FORKED_MEGABYTES if forked else SITE_MEGABYTES)
     _, expected = embedded(n)
-    row: dict[str, Any] = {"sites": n, "runs": NATS_RUNS, "load_before": os.getloadavg()[0]}
+    row: dict[str, Any] = {"sites": n, "runs": runs, "load_before": os.getloadavg()[0]}
     seconds: list[float] = []
     with (
         tempfile.TemporaryDirectory() as folder,
         Federation(Path(folder), make_sites(n, 2)) as there,
+        ExitStack() as started,
     ):
         loosen_cohort(there)
         there.start_coordinator()
         names = list(there.sites)
-        for first in range(0, n, AT_ONCE):
+        if forked:
+            command = [sys.executable, "-c", FORKED_SITES, folder]
+            sites = subprocess.Popen(command, start_new_session=True)
+            started.callback(lambda: (os.killpg(sites.pid, signal.SIGKILL), sites.wait()))
+        for first in range(0, 0 if forked else n, AT_ONCE):
             for name in names[first : first + AT_ONCE]:
                 there.start_site(name)
             there.until(lambda some=names[: first + AT_ONCE]: all(map(there.connected, some)))
         with NatsLink(there.coordinator.endpoint()) as link:
             there.until(lambda: len(link.look(names)) == n)
-            for run in range(NATS_RUNS + 1):  # the first one imports what the others find imported
+            for run in range(runs + 1):  # the first one imports what the others find imported
                 if run == 1:
                     before = [
                         processor_seconds(there, "nats-server"),
@@ -321,13 +370,11 @@ def page(results: dict[str, Any]) -> str:
             f"{1000 * row['answer_cpu_s']:.1f} | {1000 * row['server_answer_s']:.2f} | {slowed(row)} | "
             f"{row['load_before']:.1f} |"
         )
+    if any(row["sites"] > MOST_STARTED for row in by_sites(results, "nats")):
+        lines += ["", f"Of more than {MOST_STARTED} sites the processes are forks of one, to fit into the memory."]
     missing = [str(n) for n in (2, 10, 100) if str(n) not in results.get("nats", {})]
     if missing:
-        memory = int(missing[-1]) * SITE_MEGABYTES / 1000
-        lines += [
-            "",
-            f"**Not measured: {', '.join(missing)} sites.** {missing[-1]} need {memory:.0f} GB of memory.",
-        ]
+        lines += ["", f"**Not measured: {', '.join(missing)} sites.**"]
     lines += ["", "| sites | MB an answer | seconds | MB a second | goal | server's memory, MB | slowdown |"]
     lines += ["|---|---|---|---|---|---|---|"]
     for row in by_sites(results, "nats_long"):

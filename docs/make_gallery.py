@@ -1,4 +1,4 @@
-"""Take the pictures of docs/gallery.md: `python docs/make_gallery.py FOLDER`, with the browser extra and Chromium.
+"""Take the pictures of docs/gallery.md: `python docs/make_gallery.py FOLDER`, with the group browser and Chromium.
 
 The report of every method, whole and in columns, and every page of the studio: light, dark and at 360 px, side by side
 in one picture. Runs and pages are made in FOLDER, to be looked through; runs that are there already are not run again.
@@ -33,6 +33,8 @@ from fedgeom.federation.session import Session
 from fedgeom.methods.catalogue import method_class
 from fedgeom.report.page import write_page
 from fedgeom.report.run_folder import keep_rows
+from fedgeom.studio.places import Place
+from fedgeom.studio.predicting import predict
 
 HERE = Path(__file__).parent
 IMAGES = HERE / "images" / "gallery"
@@ -100,7 +102,7 @@ def run_of(method: str, folder: Path) -> Path:
 @contextlib.contextmanager
 def browser() -> Iterator[Any]:
     """Open the system's Chromium."""
-    from playwright.sync_api import sync_playwright  # the browser extra
+    from playwright.sync_api import sync_playwright  # the group browser
 
     with sync_playwright() as driver:
         opened = driver.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
@@ -183,12 +185,18 @@ def make_federation(root: Path) -> tuple[Path, Path]:
         shutil.copy(office.path / "ca.pem", folder.path)
     Session(fedgeom.Hulls(epsilon=0.05, holdout=0.25), RUN, 0, office.roster()).conduct(Folders(sites))
     home = next(iter(sites.values()))
-    job, store = job_terms("moments", fedgeom.Moments().terms(), 0, sites), ApprovalStore(home.path)
+    purpose = (
+        "Do the three groups of the pilot study show at other sites, too? Approved by the ethics board, 26-041."
+    )
+    job = job_terms("moments", fedgeom.Moments().terms(), 0, sites, purpose=purpose)
+    store = ApprovalStore(home.path)
     with store.exclusive():
         store.wait(store.read(), hash_terms(job).hex(), "ab" * 32, job)
     for folder in (office.path, home.path):
         (folder / "studies").mkdir()
-        (folder / "studies" / "hulls.toml").write_text('method = "hulls"\nholdout = 0.25\n', encoding="utf-8")
+        (folder / "studies" / "hulls.toml").write_text(
+            f'method = "hulls"\npurpose = "{purpose}"\nholdout = 0.25\n', encoding="utf-8"
+        )
     return office.path, home.path
 
 
@@ -240,11 +248,16 @@ def main(root: Path, only: list[str]) -> None:
         described = work / "runs" / "patients-described-1"
         if not described.is_dir():
             subprocess.run([*COMMAND, "describe", str(study), "--into", str(described)], check=True)
+        tumours = fedgeom.load_set("breast-cancer").train[0]
+        rows = [",".join(map(str, row)) for row in tumours.X.tolist()]
+        (work / "files" / "tumours.csv").write_text("\n".join([",".join(tumours.columns), *rows]) + "\n")
+        made = predict(Place(work), "poincare-map", "tumours.csv")
         with studio(work) as at:
             pages = {
                 "start": "", "table": "files?file=patients.csv", "study": "studies/patients", "runs": "runs",
                 "run": "runs/fedavg", "compare": "compare?run=hulls&run=moments&run=ridge", "wrong": "runs/nowhere",
                 "description": f"runs/{described.name}/report", "predict": "predict?run=hulls",
+                "prediction": f"predictions/{made}",
             }  # fmt: skip
             for name, path in pages.items():
                 save(chromium, f"studio-{name}", at + path)

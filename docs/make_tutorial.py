@@ -2,7 +2,7 @@
 
 NAME is "cells" (one .h5ad with all donors) or "clinic" (a .csv for each hospital); the tables are real ones, and stay
 where they are. FOLDER is a new one that the studio works in. What it took, second by second, is printed. Needs the
-extras `bio`, `studio` and `browser`, and Chromium.
+extras `bio` and `studio`, the group `browser`, and Chromium.
 """
 
 from __future__ import annotations

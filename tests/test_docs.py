@@ -84,8 +84,26 @@ def test_every_command_has_the_options_that_are_shown(name):
             raise AssertionError(f"{name}: {line}: {error}") from error
 
 
+TUTORIALS = ["tutorial-cells", "tutorial-clinic", "tutorial-research"]
+
+
+@pytest.mark.parametrize("name", TUTORIALS)
+def test_a_tutorial_s_notebook_has_what_its_page_has_typed(name):
+    page = ROOT / "docs" / f"{name}.md"
+    made = runpy.run_path(str(ROOT / "docs" / "build_site.py"))["notebook"](page.read_text(encoding="utf-8"))
+    code = [cell["source"] for cell in made["cells"] if cell["cell_type"] == "code"]
+    assert len(code) >= 5
+    shell = [one.removeprefix("%%sh\n") for one in code if one.startswith("%%sh\n")]
+    assert [one.strip() for one in blocks(page, "sh")] == [one.strip() for one in shell]
+    python = [one for one in code if not one.startswith("%%sh\n")]
+    assert [one.strip() for one in blocks(page, "python")] == [one.strip() for one in python]
+    text = "".join(cell["source"] for cell in made["cells"] if cell["cell_type"] == "markdown")
+    assert "```sh" not in text
+    assert {"nbformat", "nbformat_minor", "metadata", "cells"} == set(made)
+
+
 @pytest.mark.full
-@pytest.mark.parametrize("name", ["tutorial-cells", "tutorial-clinic", "tutorial-research"])
+@pytest.mark.parametrize("name", TUTORIALS)
 def test_a_tutorial_can_be_typed_as_it_stands(name, tmp_path, monkeypatch):
     if name == "tutorial-cells":
         pytest.importorskip("anndata", reason="needs the bio extra")
@@ -146,7 +164,7 @@ def test_no_link_is_dead(name):
 
 @pytest.mark.full
 def test_the_site_is_built_without_a_warning_and_needs_nothing_from_elsewhere(tmp_path):
-    pytest.importorskip("material", reason="needs the docs extra")
+    pytest.importorskip("material", reason="needs the group docs")
     builder = runpy.run_path(str(ROOT / "docs" / "build_site.py"))
     builder["gather"](ROOT / "build" / "pages")
     assert builder["build"](tmp_path / "site") == 0

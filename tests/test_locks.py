@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 RUN = ("bio", "nats", "xclp", "topology", "privacy", "scanpy", "studio")
 EXTRAS = {"run": RUN, "test": (*RUN, "docs", "dev")}
+"""Extras and dependency groups."""
 
 
 def locked(name: str) -> dict[str, Requirement]:
@@ -35,7 +36,7 @@ def locked(name: str) -> dict[str, Requirement]:
 @pytest.mark.parametrize("name", EXTRAS)
 def test_what_pyproject_asks_for_is_locked(name: str) -> None:
     pinned = locked(name)
-    extras = PROJECT["project"]["optional-dependencies"]
+    extras = PROJECT["project"]["optional-dependencies"] | PROJECT["dependency-groups"]
     asked = [*PROJECT["project"]["dependencies"], *(one for extra in EXTRAS[name] for one in extras[extra])]
     for text in asked:
         wanted = Requirement(text)
@@ -54,3 +55,18 @@ def test_the_tools_of_a_release_are_pinned_and_locked() -> None:
     (builder,) = PROJECT["build-system"]["requires"]
     assert str(tools["hatchling"].specifier) == str(Requirement(builder).specifier)
     assert "cyclonedx-bom" in tools
+
+
+def test_what_the_container_installs_is_locked_and_what_it_copies_is_there() -> None:
+    steps = (ROOT / "Containerfile").read_text(encoding="utf-8").replace("\\\n", " ").splitlines()
+    installs = [one for step in steps if step.startswith("RUN") for one in step.split("&&") if "pip " in one]
+    assert installs
+    assert all("--require-hashes" in one or "--no-index" in one for one in installs)
+    copied = [
+        one for step in steps if step.startswith("COPY ") and "--from" not in step for one in step.split()[1:-1]
+    ]
+    assert {"locks/run.txt", "locks/tools.txt", "src", "pyproject.toml"} <= set(copied)
+    assert [one for one in copied if not (ROOT / one).exists()] == []
+    build = PROJECT["project"]
+    assert {build["readme"], *build["license-files"]} <= set(copied)
+    assert f'ENTRYPOINT ["{next(iter(build["scripts"]))}"]' in steps

@@ -190,5 +190,12 @@ def test_the_history_of_a_run_is_what_the_record_has_and_what_left(sites, tmp_pa
     figure = run.plot(tmp_path / "rounds.png")
     drawn = figure.axes[0].lines[0].get_ydata()
     assert list(drawn) == [line["joint_accuracy"] for line in lines]
-    with pytest.raises(InputError, match="give the algorithm validation_fraction"):
+    with pytest.raises(InputError, match="no rounds to plot"):
         fedgeom.run(fedgeom.Ridge(features="linear"), sites, seed=0).plot()
+    unwatched = fedgeom.run(fedgeom.FedAvg(n_rounds=3, epochs=1), sites, seed=0)
+    frame = unwatched.history
+    assert {"round", "site", "metric", "value"} == set(frame.columns)
+    (axes,) = unwatched.plot().axes
+    assert "validation_fraction" in axes.get_title()
+    everything = frame[frame["metric"] == "bytes sent"].groupby("round")["value"].sum() / 1000
+    np.testing.assert_allclose(axes.lines[0].get_ydata(), everything)

@@ -517,3 +517,9 @@ def test_new_rows_are_read_as_the_study_said(tmp_path):
     assert said("cm.csv", "--as-is") != wanted
     assert said("metres.csv", "--site", "s0") == said("gaps.csv", "--as-is", "--site", "s0")
     assert "read as the study's file says (missing)" in call("predict", tmp_path / "run-1", tmp_path / "cm.csv")
+    for name, times in (("usual", 1), ("metres, unsaid", 0.01)):
+        lines = "".join(f"{times * (150 + row % 40)},3\n" for row in range(60))
+        (tmp_path / "many.csv").write_text("height,x\n" + lines)
+        words = " ".join(call("predict", tmp_path / "run-1", tmp_path / "many.csv").split())
+        far = "half of column 'height' is beyond 1.6"
+        assert (far in words) is (times < 1), name

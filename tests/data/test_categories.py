@@ -86,3 +86,21 @@ def test_spaces_and_signs_for_nothing_are_empty():
     codes, words = as_codes(np.array([" u", "u", "NA", "null", "."]))
     assert words == ("u",)
     np.testing.assert_array_equal(codes, [0, 0, np.nan, np.nan, np.nan])
+
+
+@pytest.mark.parametrize("missing", [[], ["None"]])
+def test_none_is_a_word_among_words_and_a_gap_among_numbers(tmp_path, missing):
+    (tmp_path / "a.csv").write_text("arm,dose,class\nnone,none,x\naspirin,2,y\nNone,3,x\nNA,4,y\n")
+    table = read_table(tmp_path / "a.csv", label="class", text=True, reading={"missing": missing})
+    words = ["" if np.isnan(at) else table.categories["arm"][int(at)] for at in table.X[:, 0]]
+    assert words == (["", "aspirin", "", ""] if missing else ["none", "aspirin", "None", ""])
+    np.testing.assert_array_equal(table.X[:, 1], [np.nan, 2, 3, 4])
+    said = [(one.what, one.remedy) for one in table.remarks if "none" in one.what]
+    assert bool(said) is not bool(missing)
+    if said:
+        assert said == [
+            (
+                "'none' is taken for a word like others in 'arm'",
+                'where it means "not measured": missing = ["none"]',
+            )
+        ]

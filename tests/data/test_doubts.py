@@ -205,7 +205,36 @@ DOUBTS = {
         for word in ("?", "-", "unbekannt", "k.A.", "(none)", "Unknown", "-9", "keine Angabe", "n.a.")
     },
 }
+
+
+def words_at(**words: tuple[str, ...]) -> Callable[[dict[str, Raw]], None]:
+    """Return what adds a column of two words, or of numbers where a site has none, with words of each site's own."""
+
+    def change(found: dict[str, Raw]) -> None:
+        column("sex", lambda one: np.arange(len(one.y)) % 2)(found)
+        for name, one in found.items():
+            one.categories = {"sex": words[name]} if name in words else {}
+
+    return change
+
+
 RAW_ONLY = {
+    "other words at each site": (
+        words_at(north=("f", "m"), south=("F", "M"), east=("female", "male")),
+        r"no word of column 'sex' is at another site \(north: 'f', 'm'; south: 'F', 'M'; east: 'female', 'male'\); words "
+        r"of column 'sex' differ in capital letters alone: 'F', 'M', 'f', 'm'.* rename_words",
+        SITES,
+    ),
+    "a word in other letters": (
+        words_at(north=("f", "m"), south=("F", "m"), east=("f", "m")),
+        "words of column 'sex' differ in capital letters alone: 'F', 'f'",
+        SITES,
+    ),
+    "words at two sites, numbers at one": (
+        words_at(north=("f", "m"), east=("f", "m")),
+        r"column 'sex' holds words \(north: 'f', 'm'; east: 'f', 'm'\) and at 'south' numbers, so it is left out",
+        ("south",),
+    ),
     "a column empty at one site": (
         at("south", (slice(None), 1), np.nan),
         "has columns without a single value that others have filled: 'crp'",

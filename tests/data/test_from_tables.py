@@ -168,3 +168,64 @@ def test_a_large_sparse_table_is_split_and_held_out_without_becoming_dense(monke
     assert kept.relabel({"a": "u", "b": "v"}).class_counts() == {"u": 350, "v": 350}
     assert "700 rows × 500 columns" in repr(kept)
     assert (aside.table != table.X[aside.row_numbers]).nnz == 0
+
+
+# --- sets that are read example by example ---
+
+
+class Examples:
+    """As torch's and Hugging Face's sets are: a length, and an example for each number."""
+
+    def __init__(self, examples):
+        self.examples = examples
+
+    def __len__(self):
+        return len(self.examples)
+
+    def __getitem__(self, at):
+        return self.examples[at]
+
+
+def test_a_torch_dataset_becomes_a_site(tmp_path):
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    rows = torch.arange(24, dtype=torch.uint8).reshape(4, 2, 3)
+    dataset = torch.utils.data.TensorDataset(rows, torch.tensor([1, 0, 1, 0]))
+    for file in (None, tmp_path / "rows.npy"):
+        site = SiteData.from_dataset(dataset, name="anna", file=file)
+        assert site.name == "anna"
+        assert site.table.dtype == np.uint8
+        assert site.table.tolist() == rows.reshape(4, 6).tolist()
+        assert site.y.tolist() == [1, 0, 1, 0]
+    assert np.shares_memory(site.table, site.table.base)
+    assert isinstance(site.table.base.base, np.memmap) or isinstance(site.table.base, np.memmap)
+    assert [one.name for one in tmp_path.iterdir()] == ["rows.npy"]
+
+
+def test_pictures_have_their_channels_first_and_parts_have_names():
+    Image = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
+    pixels = np.arange(12, dtype=np.uint8).reshape(2, 2, 3)
+    dataset = Examples([{"img": Image.fromarray(pixels), "kind": "cat"}] * 3)
+    site = SiteData.from_dataset(dataset, row="img", label="kind")
+    assert site.table[0].tolist() == np.moveaxis(pixels, -1, 0).ravel().tolist()
+    assert site.y.tolist() == ["cat"] * 3
+    with pytest.raises(InputError, match=r"an example has no 0; there is: .img., .kind.\. Say"):
+        SiteData.from_dataset(dataset)
+
+
+def test_sets_that_are_none_are_told(tmp_path):
+    pair = (np.zeros(2), "a")
+    with pytest.raises(InputError, match="a list was given; wanted a set with a length of 1 or more"):
+        SiteData.from_dataset([])
+    with pytest.raises(InputError, match=r"example 1 has the shape \(3,\), the first one \(2,\)"):
+        SiteData.from_dataset(Examples([pair, (np.zeros(3), "b")]), file=tmp_path / "rows.npy")
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(InputError, match="a row is a str; wanted an array of numbers"):
+        SiteData.from_dataset(Examples([("text", "a")]))
+
+
+def test_an_arrow_table_is_as_good_as_a_frame():
+    arrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    site = SiteData.from_frame(arrow.table({"a": [1.0, 2.0], "b": [3, 4], "y": ["u", "v"]}), label="y")
+    assert site.columns == ("a", "b")
+    assert site.X.tolist() == [[1, 3], [2, 4]]
+    assert site.y.tolist() == ["u", "v"]

@@ -417,6 +417,28 @@ COLUMNS = [
         reading={"rename_labels": {"LEBT": "lebt"}},
         labels=["lebt", "tot"],
     ),
+    Case(
+        "other words in a column of words",
+        "u,w,y\n1,M,a\n2,f,a\n3,,b\n4,m,b\n",
+        [[1, 1], [2, 0], [3, np.nan], [4, 1]],
+        reading={"rename_words": {"w": {"M": "m", "W": "f"}}},
+        text=True,
+        words={"w": ("f", "m")},
+    ),
+    Case(
+        "other words in a column of numbers",
+        "u,w,y\n1,2,a\n",
+        error=r"rename_words names 'w', a column of numbers; .* categorical = \[\"w\"\]",
+        reading={"rename_words": {"w": {"2": "f"}}},
+        text=True,
+    ),
+    Case(
+        "other words in a column that is not there",
+        "u,w,y\n1,x,a\n",
+        error="rename_words names 'ww', which is none of the features 'u', 'w'.* Did you mean 'w'",
+        reading={"rename_words": {"ww": {"x": "f"}}},
+        text=True,
+    ),
     Case("a column left out", "u,w,y\n1,Bern,a\n", [[1]], reading={"drop": ["w"]}, names=("u",)),
     Case(
         "a column left out that is not there",

@@ -95,6 +95,45 @@ def test_a_run_that_was_forgotten_is_not_answered_afresh(anna):
     assert not reason(answer(anna, hello(b"n" * 32)))
 
 
+def test_a_table_is_read_once_and_again_when_it_changed(anna, monkeypatch):
+    """Reading it takes longer than most answers; nobody may be answered about a table that is no more."""
+    read = []
+    usual = answers.read_site
+    monkeypatch.setattr(answers, "read_site", lambda path, **how: read.append(path) or usual(path, **how))
+    for run in (b"1", b"2", b"3"):
+        assert not reason(answer(anna, hello(run * 32)))
+    assert len(read) == 1
+    file = anna.path / anna.config().file
+    with np.load(file) as old:
+        np.savez(file, X=np.full_like(old["X"], np.nan), y=old["y"])
+    assert "not ready" in reason(answer(anna, hello(b"4" * 32)))
+    assert len(read) == 2
+    file.unlink()
+    assert "not ready" in reason(answer(anna, hello(b"5" * 32)))
+
+
+def test_what_is_replayed_after_a_run_gets_the_same_answers_or_none(sites, coordinator):
+    """Whoever recorded all questions, and puts them again in any order, learns nothing that has not left before."""
+    heard = []
+
+    class Recording(FolderEngine):
+        def deliver(self, requests):
+            for name, reply in super().deliver(requests):
+                heard.append((name, requests[name], reply))
+                yield name, reply
+
+    session = Session(METHOD, RUN, 0, coordinator.roster(), participants=NAMES)
+    session.conduct(Recording(sites))
+    same = 0
+    for name, request, reply in [*heard, *heard[::-1]]:
+        came = answer(sites[name], request)
+        same += came == reply
+        assert came == reply or unpack(came).kind == Refusal.kind
+    assert same >= len(heard), f"{same} of {2 * len(heard)}"
+    runs = {entry.run for entry in Journal(sites["anna"].path).entries()}
+    assert runs == {RUN.hex()}
+
+
 def test_questions_that_come_together_wait_for_each_other(anna):
     replies = []
     threads = [threading.Thread(target=lambda: replies.append(answer(anna, hello()))) for _ in range(3)]

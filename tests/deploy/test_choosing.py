@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -97,3 +99,42 @@ def test_words_that_are_neither_are_asked_about(said) -> None:
         settled(MIXED, **said)
     assert settled(MIXED, names="own", **said)[0].names == "own"
     assert settled(MIXED, method="moments")[1] == ""
+
+
+def test_raw_tables_are_prepared_where_nothing_is_said() -> None:
+    words = [replace(site, columns=("x", "arm", "z"), categories={"arm": ("a", "b")}) for site in sites(SHARED)]
+    for site in words:
+        site.X[:, 1] = np.arange(12) % 2
+    gaps = sites(SHARED)
+    gaps[1].X[3, 2] = np.nan
+    for given, causes in ((words, "columns hold words ('arm'); "), (gaps, "rows have gaps; ")):
+        found = choose("f.toml", FederationFile(), given)
+        assert found.federation.prepare == "table"
+        assert [step.name for step in build_method("f.toml", found.federation).prepare] == [
+            "one-hot",
+            "impute",
+            "scale",
+        ]
+        assert found.reason.startswith('method ridge with prepare = "table", ')
+        assert f": {causes}2 sites have" in found.reason
+        assert "(method and names and prepare in the file would say otherwise)" in found.reason
+        assert not choose("f.toml", FederationFile(method="fedavg"), given).federation.prepare
+    assert not choose("f.toml", FederationFile(), sites(SHARED)).federation.prepare
+    assert FederationFile().keeps_text
+    assert not FederationFile(method="ridge").keeps_text
+
+
+def test_raw_counts_are_prepared_where_nothing_is_said() -> None:
+    rng = np.random.default_rng(2)
+    genes = [f"g{at}" for at in range(300)]
+    counts = [
+        SiteData(f"s{at}", rng.poisson(0.3, size=(40, 300)).astype(float), np.arange(40) % 2, columns=genes)
+        for at in range(3)
+    ]
+    found = choose("f.toml", FederationFile(), counts)
+    assert found.federation.prepare == "counts"
+    assert ": tables look like raw counts; 3 sites have" in found.reason
+    logarithms = [replace(site, table=np.log1p(site.X)) for site in counts]
+    found = choose("f.toml", FederationFile(), logarithms)
+    assert found.federation.prepare == ["select-variable", "scale", "pca"]
+    assert not choose("f.toml", FederationFile(), [counts[0], *logarithms[1:]]).federation.prepare  # told by check

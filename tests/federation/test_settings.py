@@ -269,7 +269,9 @@ def kinds_of(cls: type[Any]) -> list[type[Any]]:
     return [cls, *(one for below in cls.__subclasses__() for one in kinds_of(below))]
 
 
-NEEDED: dict[str, Any] = {"epsilon": 1.0, "clip": 1.0, "n_rounds": 1, "n_groups": 3, "columns": ("a",)}
+NEEDED: dict[str, Any] = {
+    "epsilon": 1.0, "clip": 1.0, "n_rounds": 1, "n_groups": 3, "columns": ("a",), "site": "a", "network": "mlp",
+}  # fmt: skip
 """What settings that have no default are given, wherever they occur."""
 
 

@@ -84,3 +84,10 @@ def test_two_or_two_hundred_sites(tmp_path, sites):
     Checked(page)
     assert f"Can {sites} sites" in page
     assert len(page) < 300_000
+
+
+def test_what_a_job_is_for_is_said(tmp_path):
+    folder = folder_of(tmp_path / "r", sites=1, rounds=1)
+    config = msgspec.json.decode((folder / "config.json").read_bytes())
+    (folder / "config.json").write_bytes(msgspec.json.encode(config | {"purpose": "Does <age> tell?"}))
+    assert "<p>Does &lt;age&gt; tell?</p>" in write_page(folder).read_text()

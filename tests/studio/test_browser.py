@@ -18,8 +18,8 @@ from fedgeom.studio.app import link_file
 from tests.report.folders import folder_of
 from tests.waiting import HANG_SECONDS
 
-playwright = pytest.importorskip("playwright.sync_api", reason="needs the browser extra (make browser)")
-axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="needs the browser extra (make browser)")
+playwright = pytest.importorskip("playwright.sync_api", reason="needs the group browser (make browser)")
+axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="needs the group browser (make browser)")
 CHROMIUM = next(
     (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), ""
 )
@@ -241,6 +241,7 @@ def test_five_hundred_runs_are_found_while_typing(studio, tab):
     assert "500 runs, page 1 of 10" in page.inner_text("#runs")
     page.click("text=older")
     assert "page 2 of 10" in page.inner_text("#runs")
+    page.wait_for_load_state()  # what is typed before the script is there is not searched for
     page.fill("input[type=search]", "run-49")
     page.wait_for_selector("#runs >> text=10 runs")
     for box in page.query_selector_all("input[name=run]")[:2]:
@@ -341,3 +342,32 @@ def test_the_picture_of_a_report_is_switched_by_keyboard(case, tab, tmp_path):
     page.click("fieldset:has([data-site-switch]) button:has-text('none')")
     assert page.evaluate(shown) == 0
     assert page.pdf()
+
+
+def test_new_rows_are_shown_on_the_joint_map(studio, tab, table):
+    address, _ = studio
+    page = tab()
+    upload(page, address, table)
+    page.click("text=Check it")
+    page.wait_for_url("**/studies/*")
+    page.click("text=Draw their map")
+    page.wait_for_selector("text=Verdict.", timeout=1000 * HANG_SECONDS)
+    page.click("text=Predict new rows")
+    page.select_option("select[name=table]", "patients.csv")
+    page.click("button:has-text('Predict')")
+    page.wait_for_url("**/predictions/*", timeout=1000 * HANG_SECONDS)
+    assert "160 rows predicted" in page.inner_text("h1")
+    dots = page.locator("svg path.dots")
+    assert dots.count() == 2
+    drawn = "[...document.querySelectorAll('path.dots')].map(one => one.getAttribute('d').split('M').length - 1)"
+    assert sum(page.evaluate(drawn)) == 160
+    before = dots.first.get_attribute("d")
+    page.evaluate("document.querySelector('svg[data-moves]').scrollIntoView({block: 'center'})")
+    box = page.locator("svg[data-moves]").bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] / 3, box["y"] + box["height"] / 3, steps=4)
+    page.mouse.up()
+    page.wait_for_timeout(500)  # it is drawn at the next frame
+    assert dots.first.get_attribute("d") != before
+    assert faults(page) == []

@@ -240,7 +240,8 @@ def test_runs_are_removed_brought_back_and_renamed_on_the_page(client, place):
     undo = next(part for part in page.split('"') if part.endswith("/restore"))
     client.post(undo.removeprefix(f"/{TOKEN}"))
     assert run_names(place.runs) == ["one"]
-    assert client.post("/runs/one/rename", data={"new": "two"}).headers["location"].endswith("/runs/two")
+    assert client.post("/runs/one/rename", data={"new": "two"}).headers["location"].endswith("/runs/two?was=one")
+    assert "it was one" in client.get("/runs/two?was=one").text
     client.post("/runs/remove", data={"run": "two"})
     assert "The bin holds 1 thing " in client.get("/").text
     client.post("/bin/empty")

@@ -9,12 +9,13 @@ import tomllib
 
 import pytest
 
+from fedgeom.deploy.federation_check import check_federation
 from fedgeom.errors import InputError
 from fedgeom.extend import Algorithm
 from fedgeom.federation.method import METHODS
 from fedgeom.methods import SUMMARIES
 from fedgeom.methods.catalogue import method_class
-from fedgeom.studio.studies import keep_file, method_groups, new_study
+from fedgeom.studio.studies import keep_file, method_groups, new_map, new_study
 
 
 async def parts(*pieces):
@@ -97,3 +98,21 @@ def test_methods_that_can_be_chosen_are_those_there_are():
     in_rounds = [method_class(name) for name, _ in groups["Training in rounds"]]
     ours = [one for one in in_rounds if one.__module__.startswith("fedgeom.")]  # other tests define methods
     assert all(issubclass(one, Algorithm) for one in ours)
+
+
+def test_a_study_s_rows_are_drawn_on_one_map_by_a_study_of_their_own(place, client, patients):
+    place.make(place.files)
+    (place.files / "patients.csv").write_bytes(patients)
+    place.make(place.studies)
+    text = 'method = "ridge"\nfile = "../files/patients.csv"\nsites_from = "hospital"\nlabel = "diagnosis"\n'
+    text += 'prepare = "table"\nholdout = 0.25\n[parameters]\nalpha = 2.0\n[policy]\nmin_cohort = 3\n'
+    (place.studies / "one.toml").write_text(text)
+    assert "Draw their map" in client.get("/studies/one").text
+    name = new_map(place, "one")
+    made = tomllib.loads(place.study(name).read_text())
+    assert made["method"] == "poincare-map"
+    assert "parameters" not in made
+    assert (made["policy"], made["prepare"], made["sites_from"]) == ({"min_cohort": 3}, "table", "hospital")
+    assert check_federation(place.study(name)).report.ready
+    (place.studies / "one.toml").write_text(text.replace('"ridge"', '"ellipses"\nnames = "own"'))
+    assert "Draw their map" not in client.get("/studies/one").text

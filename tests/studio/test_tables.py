@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedgeom.errors import InputError
-from fedgeom.studio.studies import file_facts
+from fedgeom.studio.studies import file_facts, likely_mistakes
 from tests.data.workbooks import write_workbook
 
 
@@ -71,3 +71,25 @@ def test_a_damaged_file_is_said_to_be_one(tmp_path, name):
     (tmp_path / name).write_bytes(b"nothing of the kind")
     with pytest.raises(InputError, match=r"x\.\w+"):
         file_facts(tmp_path / name)
+
+
+def test_likely_mistakes_are_said_at_the_column_that_they_are_about(client, place):
+    rng = np.random.default_rng(0)
+    lines = ["age,weight,stay,hospital,diagnosis"]
+    for at in range(200):
+        ill = int(rng.random() < 0.5)
+        site = at % 4
+        weight = rng.normal(70, 8) * (2.2046 if site == 3 else 1)
+        age = -999 if at % 40 == 0 else rng.integers(30, 90)
+        lines.append(f"{age},{weight:.1f},{10 * ill},h{site},{['well', 'ill'][ill]}")
+    place.make(place.files)
+    (place.files / "odd.csv").write_text("\n".join(lines) + "\n")
+    found = likely_mistakes([place.files / "odd.csv"], [file_facts(place.files / "odd.csv")])
+    said = {one.topic: one.columns for one in found}
+    assert said == {"sentinels": ("age",), "units": ("weight",), "leak": ("stay",)}
+    page = client.get("/files?file=odd.csv").text
+    rows = {row.split("</th>")[0].rpartition(">")[2]: row for row in page.split("<tr>")}
+    assert "-999 in column" in rows["age"]
+    assert "lb and kg" in rows["weight"]
+    assert "tell the classes apart all by themselves" in rows["stay"]
+    assert "at-column" not in rows["diagnosis"]

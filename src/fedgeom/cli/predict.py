@@ -395,15 +395,23 @@ def _read_raw(
 
 
 def _prepared(model: Any, table: Any, file: Path) -> tuple[Any, Any]:
-    """Return a model that takes rows as they are, and the table's rows prepared for it."""
+    """Return a model that takes rows as they are, and the table's rows prepared for it; say what is far from known."""
+    from fedgeom.cli.screen import complain
     from fedgeom.errors import InputError
 
     if model.preparation is None:
         return model, table
     try:
-        return model.bare().with_labels(model.label_type), replace(table, X=model.preparation.rows(table))
+        rows = model.preparation.rows(table)
     except InputError as error:
         raise InputError(f"{file}: {error}") from error
+    for name, (middle, mean, deviation) in model.preparation.far_columns(rows).items():
+        complain(
+            f"warning: {file}: half of column {name!r} is beyond {middle:.4g}; the rows that were learnt from have "
+            f"{mean:.4g} ± {deviation:.3g}: is it in another unit? (units in the site's block, docs/files.md)",
+            style="yellow",
+        )
+    return model.bare().with_labels(model.label_type), replace(table, X=rows)
 
 
 def site_model(run: Path, site: str) -> Path:

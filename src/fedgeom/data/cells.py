@@ -18,6 +18,8 @@ UNLABELLED = ("", "nan", "na", "n/a", "<na>")
 """Cells of a label column, in lower case, that mean: nobody said what this row is."""
 EMPTY = (*UNLABELLED, "none", "null", "?", ".", "#n/a")
 """Cells among the features, in lower case, that mean: nobody measured it."""
+NONE = "none"
+"""Among words it is one of them, as in a column "treatment"; among numbers it means that nobody measured it."""
 NEARLY = 0.9
 """A column with this share of numbers among its filled cells is one of numbers."""
 MOSTLY = 0.5
@@ -53,6 +55,8 @@ class ReadOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     """New names of columns, by those in the file; everything else goes by the new ones."""
     rename_labels: dict[str, str] = {}
     """New names of labels, by those in the file."""
+    rename_words: dict[str, dict[str, str]] = {}
+    """By column of words, new words by those in the file."""
     drop: list[str] = []
     """Columns that are no features."""
     units: dict[str, str | float | list[float]] = {}

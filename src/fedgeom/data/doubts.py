@@ -92,7 +92,7 @@ def doubts(sites: Sequence[SiteData], *, raw: bool = False) -> list[Finding]:
         return found
     columns = _columns(data)
     if raw:
-        found += [*_infinite(data), *_empty(data, columns)]
+        found += [*_infinite(data), *_empty(data, columns), *_words(data, columns)]
     return [*found, *_sentinels(columns), *_units(columns), *_same_rows(data), *_leaks(data)]
 
 
@@ -195,6 +195,7 @@ def _infinite(data: Sequence[SiteData]) -> list[Finding]:
                 'nobody measures that: mend them, or make them gaps, missing = ["inf", "-inf"]',
                 site=site.name,
                 topic="cells",
+                columns=tuple(site.columns[at] for at in np.unique(bad[:, 1]).tolist()),
             )
         )
     return found
@@ -203,6 +204,7 @@ def _infinite(data: Sequence[SiteData]) -> list[Finding]:
 def _sentinels(columns: Mapping[str, Column]) -> list[Finding]:
     """Find numbers far from all others that stand for "not measured" in many files."""
     shown = []
+    named: dict[str, None] = {}
     used: dict[float, None] = {}
     sites: dict[str, None] = {}
     for name, parts in columns.items():
@@ -221,6 +223,7 @@ def _sentinels(columns: Mapping[str, Column]) -> list[Finding]:
                 f"{one:g} in column {name!r} ({count:,} cells; the others are {rest.min():g} to {rest.max():g})"
             )
             used[one] = None
+            named[name] = None
             sites |= {site: None for site, some in parts.items() if (some == one).any()}
     if not shown:
         return []
@@ -232,6 +235,7 @@ def _sentinels(columns: Mapping[str, Column]) -> list[Finding]:
             remedy=f"if so: missing = [{', '.join(f'{one:g}' for one in used)}]",
             sites=tuple(sites),
             topic="sentinels",
+            columns=tuple(named),
         )
     ]
 
@@ -262,6 +266,7 @@ def _units(columns: Mapping[str, Column]) -> list[Finding]:
                     remedy=f"is it another unit? Then convert it there: units = {{ {name} = {1 / factor:.4g} }}",
                     sites=(site,),
                     topic="units",
+                    columns=(name,),
                 )
             )
             if len(known) == 2:  # who is the odd one of two is not known: it is said once
@@ -291,6 +296,7 @@ def _empty(data: Sequence[SiteData], columns: Mapping[str, Column]) -> list[Find
             name
             for name in site.columns
             if name in columns
+            and name not in site.categories
             and not len(columns[name].get(site.name, ()))
             and any(len(one) for other, one in columns[name].items() if other != site.name)
         ]
@@ -303,9 +309,56 @@ def _empty(data: Sequence[SiteData], columns: Mapping[str, Column]) -> list[Find
                     "(drop), or look whether they are called otherwise there",
                     sites=(site.name,),
                     topic="gaps",
+                    columns=tuple(none),
                 )
             )
     return found
+
+
+def _words(data: Sequence[SiteData], columns: Mapping[str, Column]) -> list[Finding]:
+    """Find columns whose cells sites write in different ways: words here and numbers there, or other words."""
+    found = []
+    for name in dict.fromkeys(name for site in data for name in site.categories):
+        words = {site.name: set(site.categories[name]) for site in data if site.categories.get(name)}
+        what, remedy, where = _written_otherwise(name, words, columns.get(name, {}))
+        if what:
+            found.append(
+                Finding(
+                    level="warning", what=what, remedy=remedy, sites=tuple(where), topic="words", columns=(name,)
+                )
+            )
+    return found
+
+
+def _written_otherwise(name: str, words: Mapping[str, set[str]], column: Column) -> tuple[str, str, list[str]]:
+    """Return what is odd about the words of a column, what to do, and at which sites; no words where nothing is."""
+    shown = "; ".join(f"{one}: {listed(sorted(words[one]), SHOWN)}" for one in list(words)[:SHOWN])
+    numbers = [one for one, values in column.items() if len(values)]
+    if numbers:
+        return (
+            f"column {name!r} holds words ({shown}) and at {listed(numbers, SHOWN)} numbers, so it is left out",
+            "write it alike at all sites; where its numbers are codes they are words by "
+            f'categorical = ["{name}"], and rename_words gives words other names',
+            numbers,
+        )
+    spellings: dict[str, set[str]] = {}
+    for word in set().union(*words.values()):
+        spellings.setdefault(word.casefold(), set()).add(word)
+    alike = sorted(word for some in spellings.values() if len(some) > 1 for word in some)
+    others = {
+        one: set().union(*(own for other, own in words.items() if other != one)) for one in words if len(words) > 1
+    }
+    alone = [one for one in others if not words[one] & others[one]]
+    if not alike and not alone:
+        return "", "", []
+    case = f"words of column {name!r} differ in capital letters alone: {listed(alike, SHOWN)}" if alike else ""
+    lone = f"no word of column {name!r} is at another site ({shown})" if alone else ""
+    return (
+        "; ".join(one for one in (lone, case) if one),
+        "if they mean the same, write them alike: rename_words in the file, or in the table. Otherwise each is a "
+        "category of its own, and where policies have floors, rare ones are left out",
+        alone or [one for one, own in words.items() if own & set(alike)],
+    )
 
 
 def _same_rows(data: Sequence[SiteData]) -> list[Finding]:
@@ -369,6 +422,7 @@ def _leaks(data: Sequence[SiteData]) -> list[Finding]:
                 remedy="is it a copy of the label, or known only after the outcome? A model learns nothing else then: "
                 f"drop = [{named}]",
                 topic="leak",
+                columns=tuple(copies),
             )
         )
     times = [name for name in names if TIME.search(name) and name not in copies]
@@ -381,6 +435,7 @@ def _leaks(data: Sequence[SiteData]) -> list[Finding]:
                 remedy=f"that is known only after the outcome {labels[0]!r} or {labels[1]!r}, which it gives away: "
                 f"drop = [{named}]",
                 topic="leak",
+                columns=tuple(times),
             )
         )
     return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedgeom.arrays import Floats
-from fedgeom.data.cells import NOTHING_SAID, ReadOptions
+from fedgeom.data.cells import NONE, NOTHING_SAID, ReadOptions, Remark
 from fedgeom.data.columns import check_distinct, index_of
 from fedgeom.data.labels import as_given, in_words, label_type
 from fedgeom.data.rows import dense
@@ -199,8 +199,11 @@ def frame_table(
     reading: ReadOptions = NOTHING_SAID,
 ) -> Table:
     """Return a pandas frame as a table; without ``columns`` all columns but the label and ``also`` are features."""
+    frame = frame.to_pandas() if hasattr(frame, "to_pandas") else frame  # Arrow's table, and others of columns
     if not hasattr(frame, "iloc") or not hasattr(frame, "columns"):
-        raise InputError(f"{where}: a {type(frame).__name__} was given; wanted a pandas DataFrame")
+        raise InputError(
+            f"{where}: a {type(frame).__name__} was given; wanted a pandas DataFrame or an Arrow table"
+        )
     names = [str(name) for name in frame.columns]
     check_distinct(names, where)
     places = {name: at for at, name in enumerate(names)}
@@ -254,7 +257,7 @@ def as_codes(cells: npt.NDArray[np.str_], reading: ReadOptions = NOTHING_SAID) -
     """
     found, codes = np.unique(cells, return_inverse=True)
     words = [str(word).strip() for word in found.tolist()]
-    empty = {*EMPTY, *reading.missing_words}
+    empty = {*EMPTY, *reading.missing_words} - ({NONE} - {*reading.missing_words})
     known = sorted({word for word in words if word.lower() not in empty})
     place = {word: float(at) for at, word in enumerate(known)}
     return np.array([place.get(word, np.nan) for word in words])[codes], tuple(known)
@@ -276,6 +279,11 @@ def with_text(
     found = read(list(texts.numbers) or NO_FEATURES, [*also, *texts.words])
     made = {name: as_codes(found.also[name], reading) for name in texts.words}
     X = np.column_stack([dense(found.X, "the table"), *(codes for codes, _ in made.values())])
+    remarks = [
+        *found.remarks,
+        *texts.remarks,
+        *_remarks_on_none({name: words for name, (_, words) in made.items()}),
+    ]
     names = (*found.columns, *texts.words)
     order = [names.index(name) for name in texts.wanted]
     return replace(
@@ -284,8 +292,17 @@ def with_text(
         columns=texts.wanted,
         also={name: found.also[name] for name in also},
         categories={name: words for name, (_, words) in made.items()},
-        remarks=tuple(dict.fromkeys((*found.remarks, *texts.remarks))),
+        remarks=tuple(dict.fromkeys(remarks)),
     )
+
+
+def _remarks_on_none(categories: Mapping[str, Sequence[str]]) -> list[Remark]:
+    """Say where "none" was taken for a word."""
+    names = [name for name, words in categories.items() if NONE in map(str.lower, words)]
+    if not names:
+        return []
+    what = f"'none' is taken for a word like others in {listed(names)}"
+    return [Remark("note", what, 'where it means "not measured": missing = ["none"]')]
 
 
 def read_h5ad(file: Path, label: str | None, columns: Columns | None, *, also: Sequence[str] = ()) -> Table:

@@ -1,4 +1,5 @@
-"""Image sets that everybody compares on: found in the data folder, else got by the downloaders that others maintain."""
+"""Image sets that everybody compares on, found in the data folder or got by the downloaders that others maintain; and
+rows of sets that are read example by example, such as those of torch."""
 
 from __future__ import annotations
 
@@ -12,8 +13,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fedgeom.data.tables import is_small
 from fedgeom.errors import InputError
 from fedgeom.memo import memoize
+from fedgeom.storage import replacing
 
 Bytes = npt.NDArray[np.uint8]
 CIFAR10 = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
@@ -161,3 +164,89 @@ def _hugging_face(source: ImageSource) -> Images:
         images = np.stack([np.asarray(one) for one in found[image]])
         parts += [channels_first(images), _named(np.asarray(found[label]), names)]
     return Images(*parts)
+
+
+class FromDataset:
+    """The way in which a `SiteData` is made from a set that is read example by example."""
+
+    @classmethod
+    def from_dataset(
+        cls,
+        dataset: Any,
+        *,
+        name: str = "site",
+        file: str | Path | None = None,
+        row: int | str = 0,
+        label: int | str = 1,
+    ) -> Any:
+        """Return the examples of a torch ``Dataset``, or of one of Hugging Face's, as a site.
+
+        Rows keep their type where it is small, such as bytes of images; pictures become (channels, height, width).
+
+        Parameters
+        ----------
+        dataset: a set with a length, and an example for each number
+            A torch ``Dataset`` that gives pairs of a row and a label, or one that gives dictionaries.
+        name: text; "site" if not given
+            What the site is called.
+        file: a path or None; None if not given
+            Where rows are written to, for sets that are larger than memory: an .npy file, which is mapped into memory.
+        row: a number or text; 0 if not given
+            What the row is called in an example.
+        label: a number or text; 1 if not given
+            What the label is called in an example.
+        """
+        if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__") or not len(dataset):
+            raise InputError(
+                f"site {name!r}: a {type(dataset).__name__} was given; wanted a set with a length of 1 or more, whose "
+                "examples have numbers, such as a torch Dataset"
+            )
+        first = _row_of(_part_of(dataset[0], row, name))
+        kind = first.dtype if is_small(first.dtype) else np.dtype(np.float64)
+        shape = (len(dataset), *first.shape)
+        labels = []
+
+        def read(into: npt.NDArray[Any]) -> None:
+            for at in range(len(dataset)):
+                example = dataset[at]
+                cells = _row_of(_part_of(example, row, name))
+                if cells.shape != first.shape:
+                    raise InputError(
+                        f"site {name!r}: example {at} has the shape {cells.shape}, the first one {first.shape}; wanted "
+                        "one shape for all: let the set's transform make them alike"
+                    )
+                into[at] = cells
+                said = _part_of(example, label, name)
+                labels.append(said.item() if hasattr(said, "item") else said)
+
+        if file is None:
+            rows = np.empty(shape, kind)
+            read(rows)
+        else:
+            with replacing(file) as draft:
+                mapped = np.lib.format.open_memmap(draft, "w+", kind, shape)
+                read(mapped)
+                mapped.flush()
+            rows = np.load(file, mmap_mode="r")
+        return cls(name, rows, labels)  # type: ignore[call-arg]
+
+
+def _part_of(example: Any, key: int | str, name: str) -> Any:
+    try:
+        return example[key]
+    except (KeyError, IndexError, TypeError) as error:
+        there = ", ".join(map(repr, example)) if isinstance(example, dict) else type(example).__name__
+        raise InputError(
+            f"site {name!r}: an example has no {key!r}; there is: {there}. Say what the row and the label are called: "
+            'row="image", label="label"'
+        ) from error
+
+
+def _row_of(value: Any) -> npt.NDArray[Any]:
+    """Return a row as an array; of a picture, channels come first."""
+    cells = np.asarray(value)
+    if hasattr(value, "getbands") and cells.ndim > 1:
+        cells = channels_first(cells[None])[0]
+    if cells.dtype.kind not in "biuf":
+        raise InputError(f"a row is a {type(value).__name__}; wanted an array of numbers, a tensor or a picture")
+    return cells

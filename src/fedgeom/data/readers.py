@@ -200,6 +200,7 @@ def read_site(
         drop_unlabelled=drop_unlabelled,
         rows=rows,
         roles=roles,
+        reading=how,
     )
     return found
 
@@ -229,7 +230,14 @@ def read_sites_from(
     table = _named_rows(_table(file, ending, roles.label(label), columns, beside, text=text, reading=how), index)
     _check_categorical(file, table, how)
     found: list[SiteData] = SiteData.from_table(
-        table, str(file), _stem(file, ending), by=by, group=group, drop_unlabelled=drop_unlabelled, roles=roles
+        table,
+        str(file),
+        _stem(file, ending),
+        by=by,
+        group=group,
+        drop_unlabelled=drop_unlabelled,
+        roles=roles,
+        reading=how,
     )
     if len(found) == 1:
         raise InputError(
@@ -339,7 +347,7 @@ def _table(
     if reading.rename_labels and found.y is not None:
         renamed = [reading.rename_labels.get(word, word) for word in found.y.tolist()]
         found = replace(found, y=np.array(renamed, np.str_))
-    return found
+    return _with_words(file, found, reading) if reading.rename_words and text else found
 
 
 def _header(file: Path, ending: str, reading: ReadOptions) -> list[str] | None:
@@ -459,6 +467,29 @@ class Reshaping:
         values = (days(end) - days(start)) / DAYS[unit]
         X = np.column_stack([dense(found.X, str(self.file)), values])
         return replace(found, X=X, columns=(*found.columns, name))
+
+
+def _with_words(file: Path, table: Table, reading: ReadOptions) -> Table:
+    """Return a table with the words of some columns renamed; two that become one are one category."""
+    X = dense(table.X, str(file)).copy()
+    categories = dict(table.categories)
+    for name, renamed in reading.rename_words.items():
+        if name not in table.columns:
+            raise InputError(
+                f"{file}: rename_words names {name!r}, which is none of the features {listed(table.columns)}."
+                f"{did_you_mean(name, table.columns)}"
+            )
+        if name not in categories:
+            raise InputError(
+                f'{file}: rename_words names {name!r}, a column of numbers; if they are codes: categorical = ["{name}"]'
+            )
+        new = [renamed.get(word, word) for word in categories[name]]
+        categories[name] = tuple(sorted(set(new)))
+        at = table.columns.index(name)
+        there = ~np.isnan(X[:, at])
+        places = np.array([categories[name].index(word) for word in new], np.float64)
+        X[there, at] = places[X[there, at].astype(np.intp)]
+    return replace(table, X=X, categories=categories)
 
 
 def _check_categorical(file: Path, table: Table, reading: ReadOptions) -> None:

@@ -11,9 +11,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedgeom.data.cells import Remark
+from fedgeom.data.cells import (
+    NOTHING_SAID,
+    ReadColumn,
+    ReadOptions,
+    Remark,
+    is_empty,
+    read_columns,
+    written_remarks,
+)
 from fedgeom.data.columns import check_distinct, index_of, names_of
 from fedgeom.data.frames import anndata_table, frame_table, with_text
+from fedgeom.data.images import FromDataset
 from fedgeom.data.rows import Rows, as_rows, dense
 from fedgeom.data.tables import Columns, Table
 from fedgeom.errors import InputError, is_name
@@ -66,12 +75,24 @@ class Roles:
     def __bool__(self) -> bool:
         return any((self.outcome, self.time, self.weights, self.offset))
 
-    def read(self, table: Table, where: str) -> tuple[npt.NDArray[Any], dict[str, npt.NDArray[np.float64]]]:
-        """Return labels and extra numbers: of 0 and 1 the labels are these; of other numbers, all rows have label 0."""
-        extra = {name: _as_numbers(table.also[one]) for name, one in self._named() if one in table.also}
+    def read(
+        self, table: Table, where: str, reading: ReadOptions
+    ) -> tuple[npt.NDArray[Any], dict[str, npt.NDArray[np.float64]], tuple[Remark, ...]]:
+        """Return labels, extra numbers, and remarks on how cells are written.
+
+        Of 0 and 1 the labels are these; of other numbers, all rows have label 0.
+        """
+        remarks: list[Remark] = []
+
+        def numbers(column: str, cells: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+            found = _as_numbers(cells, column, where, table.first_row, reading)
+            remarks.extend([*written_remarks({column: found}), *found.remarks])
+            return np.asarray(found.values)
+
+        extra = {name: numbers(one, table.also[one]) for name, one in self._named() if one in table.also}
         labels: npt.NDArray[Any] = np.asarray(table.y)
         if self.outcome or self.event:
-            values = _as_numbers(labels)
+            values = numbers(self.outcome or self.event, labels)
             said = ~np.isnan(values)
             flags = bool(np.isin(values[said], (0.0, 1.0)).all())
             if self.event and not flags:
@@ -83,7 +104,7 @@ class Roles:
                 )
             labels = np.where(said & flags, values, 0.0).astype(np.int64)
             extra[EVENT if self.event else OUTCOME] = values
-        return labels, extra
+        return labels, extra, tuple(remarks)
 
     def _named(self) -> list[tuple[str, str]]:
         return [(TIME, self.time), (WEIGHTS, self.weights), (OFFSET, self.offset)]
@@ -97,21 +118,42 @@ class Roles:
         return found
 
 
-def _as_numbers(cells: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    """Return cells as numbers, NaN where they are empty or none; true, false, yes and no are 1 and 0."""
+def _as_numbers(
+    cells: npt.NDArray[Any], column: str, where: str, first_row: int, reading: ReadOptions
+) -> ReadColumn:
+    """Return cells as numbers, NaN where they are empty; true, false, yes and no are 1 and 0; refuse other words."""
     found = np.full(len(cells), np.nan)
-    values, back = np.unique(np.asarray(cells).astype(str), return_inverse=True)
+    texts = np.asarray(cells).astype(str)
+    values, back = np.unique(texts, return_inverse=True)
+    read = ReadColumn(found)
     for at, text in enumerate(values.tolist()):
         word = text.strip().lower()
-        try:
-            number = EVENTS[word] if word in EVENTS else float(word)
-        except ValueError:
+        if is_empty(word) or word in reading.missing_words:
             continue
-        found[back == at] = number
-    return found
+        try:
+            found[back == at] = EVENTS[word] if word in EVENTS else float(word)
+        except ValueError:
+            read = read_columns([column], lambda _: texts.tolist(), [], first_row=first_row, reading=reading)[
+                column
+            ]
+            break
+    if read.values is None:
+        at, text = next((at, text) for at, text in enumerate(texts.tolist()) if not _is_number(text))
+        why = read.why or f"column {column!r} holds text, wanted numbers: row {first_row + at}: {text!r}"
+        raise InputError(f"{where}: {why}; {read.remedy or 'mend the cells'}")
+    gone = np.isin(read.values, reading.missing_numbers)
+    return replace(read, values=np.where(gone, np.nan, read.values)) if gone.any() else read
 
 
-class FromTables:
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return is_empty(text)
+    return True
+
+
+class FromTables(FromDataset):
     """The ways in which a `SiteData` is made from a table with more columns than the features."""
 
     @classmethod
@@ -243,6 +285,7 @@ class FromTables:
         drop_unlabelled: bool = False,
         rows: npt.ArrayLike | None = None,
         roles: Roles | None = None,
+        reading: ReadOptions = NOTHING_SAID,
     ) -> Any:
         """Return a table that was read, or some of its rows, as a site, or with ``by`` as a list of sites."""
         if table.y is None or len(table.y) != len(table):
@@ -251,8 +294,8 @@ class FromTables:
         numbers = table.first_row + np.arange(len(table))
         groups = None if group is None else table.also[group]
         make: Any = cls
-        kept = (table.index, groups, table.categories, table.remarks)
-        labels, extra = (table.y, {}) if not roles else roles.read(table, where)
+        labels, extra, said = (table.y, {}, ()) if not roles else roles.read(table, where, reading)
+        kept = (table.index, groups, table.categories, (*table.remarks, *said))
         site = make(name, table.X, labels, extra, table.columns, numbers, *kept)
         owner = None if by is None else table.also[by]
         if roles and (without := roles.missing(extra, len(site))).any():

@@ -44,6 +44,8 @@ class Finding:
     """The sites that it is about; none where it is about all of them together, or about no site."""
     topic: str = ""
     """A word for machines: "gaps", "columns", "classes", "size" …"""
+    columns: tuple[str, ...] = ()
+    """The columns that it is about, where these are few."""
 
     def __str__(self) -> str:
         return f"{_where(self.sites, self.what)}{'; ' if self.remedy else ''}{self.remedy}"
@@ -61,13 +63,17 @@ class FaultsError(InputError):
         super().__init__("\n".join(lines))
 
 
-def fault(what: str, remedy: str = "", *, site: str = "", topic: str = "") -> Finding:
+def fault(
+    what: str, remedy: str = "", *, site: str = "", topic: str = "", columns: tuple[str, ...] = ()
+) -> Finding:
     """Return a finding that would make a run fail or lose a site.
 
     >>> str(fault("no rows", "leave it out", site="ulm"))
     "site 'ulm': no rows; leave it out"
     """
-    return Finding(level="error", what=what, remedy=remedy, sites=(site,) if site else (), topic=topic)
+    return Finding(
+        level="error", what=what, remedy=remedy, sites=(site,) if site else (), topic=topic, columns=columns
+    )
 
 
 @dataclass

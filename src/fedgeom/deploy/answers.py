@@ -14,6 +14,7 @@ import time
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import msgspec
 
@@ -33,6 +34,7 @@ from fedgeom.federation.record import SiteResult, write_site_result
 from fedgeom.federation.runner import SiteRunner, describe_failure
 from fedgeom.federation.site import SiteIdentity, own_outcome
 from fedgeom.federation.site_models import own_model_file
+from fedgeom.memo import memoize_last
 from fedgeom.methods.catalogue import method_class, read_model
 from fedgeom.storage import make_private_folder, write_file, write_json, write_text
 
@@ -85,7 +87,7 @@ def _answer(folder: SiteFolder, journal: Journal, request: bytes) -> bytes:
     with _notes() as notes:
         try:
             identity = _identity(folder)
-            load = functools.cache(lambda table="": read_data(folder, text=True, table=table))
+            load = functools.partial(_table_of, folder)
             method = method_class(frame.method)
             runner = SiteRunner(method.site, method, identity, load)
             reply, memory = runner.answer(request, kept.memory or None, begin)
@@ -240,6 +242,20 @@ def reveals(method: str, question: str, answered: str) -> str:
         return Waiting.reveals
     known = method_class(method).site.understands().get(question) if method in METHODS else None
     return "" if known is None else known.answer_reveals or known.answer.reveals
+
+
+def _table_of(folder: SiteFolder, table: str = "") -> SiteData:
+    """Return a table as `read_data` does; one process reads it once, and again when the file or site.toml changed."""
+    config = folder.config()
+    files = [folder.config_file, folder.path / config.table(table).file]
+    states = [file.stat() if file.exists() else None for file in files]
+    now = [None if one is None else (one.st_ino, one.st_mtime_ns, one.st_size) for one in states]
+    return _read_once(str(folder.path), table, repr(now))
+
+
+@memoize_last
+def _read_once(path: str, table: str, state: str) -> SiteData:
+    return read_data(SiteFolder(Path(path)), text=True, table=table)
 
 
 def read_data(

@@ -45,6 +45,7 @@ def _conduct(folder: CoordinatorFolder, job: Job, reach: Reach, carrier: str) ->
             "sites": {name: {} for name in job.names},
             "job": job.name,
             "terms": hash_terms(job.terms()).hex(),
+            "purpose": job.file.purpose,
         },
         resume=True,
         writers=job.file.writers,

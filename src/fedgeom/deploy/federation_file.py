@@ -104,8 +104,8 @@ class FederationFile(ReadOptions, frozen=True, forbid_unknown_fields=True, kw_on
 
     @property
     def keeps_text(self) -> bool:
-        """Whether columns of text are read as categories."""
-        return bool(self.prepare) or self.method in (DESCRIBE, CURVES)
+        """Whether columns of text are read as categories: also where preparation is still to be chosen."""
+        return bool(self.prepare) or not self.method or self.method in (DESCRIBE, CURVES)
 
 
 def read_federation(path: str | Path, *, coerce: bool = False) -> FederationFile:

@@ -16,11 +16,14 @@ import msgspec
 import numpy as np
 
 from fedgeom.data.sites import SiteData
+from fedgeom.data.tables import is_sparse, listed
+from fedgeom.data.validation import TableFacts, kind_of
 from fedgeom.deploy.federation_file import FederationFile, build_method
 from fedgeom.engines.check import fit_to_rows
 from fedgeom.errors import InputError
 from fedgeom.federation.method import METHODS
 from fedgeom.federation.policy import Policy
+from fedgeom.federation.steps import PRESETS
 from fedgeom.methods.label_names import look_at_names
 from fedgeom.methods.ridge.features import FeatureMap
 from fedgeom.methods.ridge.method import Ridge
@@ -97,8 +100,10 @@ def choose(
 ) -> CompleteFile:
     """Settle the method and whether names are shared, from what the file says and the sites' rows show.
 
-    Settings that are chosen keep to the ``policy``.
+    Settings that are chosen keep to the ``policy``. Raw tables are prepared where the file names no method.
     """
+    given = federation
+    federation, raw = with_preparation(federation, sites)
     if federation.method == "ridge" and "features" not in federation.parameters:
         found = _ridge_settings(path, federation, sites, policy)
         if not found.reason:
@@ -138,7 +143,27 @@ def choose(
     settled = msgspec.structs.replace(
         federation, method=method, names=names, parameters={**said, **federation.parameters}
     )
-    return CompleteFile(settled, _reason(federation, settled, said, why, suits))
+    return CompleteFile(settled, _reason(given, settled, said, why, suits, raw))
+
+
+def with_preparation(federation: FederationFile, sites: Sequence[SiteData]) -> tuple[FederationFile, str]:
+    """Return the file with preparation of raw tables, if it names neither that nor a method, and why it is wanted."""
+    if federation.method or federation.prepare != "":
+        return federation, ""
+    words = sorted({name for site in sites for name in site.categories or ()})
+    gaps = any(not is_sparse(site.X) and bool(np.isnan(site.X).any()) for site in sites)
+    causes = [f"columns hold words ({listed(words)})"] if words else []
+    if gaps:
+        causes.append("rows have gaps")
+    prepare: str | list[str | dict[str, Any]] = "table"
+    kinds = {kind_of(TableFacts.of(site)) for site in sites if len(site)} if not causes else set()
+    if kinds == {"counts"}:
+        prepare, causes = "counts", ["tables look like raw counts"]
+    elif kinds == {"logarithms"}:
+        prepare, causes = list(PRESETS["counts"][1:]), ["tables look like logarithms of counts"]
+    if not causes:
+        return federation, ""
+    return msgspec.structs.replace(federation, prepare=prepare), " and ".join(causes)
 
 
 def _for_own(parameters: Mapping[str, Any]) -> str:
@@ -173,17 +198,24 @@ def _names(path: str | Path, federation: FederationFile, sites: Sequence[SiteDat
 
 
 def _reason(
-    before: FederationFile, after: FederationFile, added: dict[str, Any], why: str, suits: str = ""
+    before: FederationFile,
+    after: FederationFile,
+    added: dict[str, Any],
+    why: str,
+    suits: str = "",
+    raw: str = "",
 ) -> str:
     """Say in one sentence what was chosen and why."""
     if before.method and not why and not added:
         return ""
-    chosen = f"method {after.method}" + (f" with {_listed(added)}" if added else "")
+    shown = ({"prepare": after.prepare} if raw else {}) | added
+    chosen = f"method {after.method}" + (f" with {_listed(shown)}" if shown else "")
     if not before.method:
         why = why or f'the file says names = "{after.names}"'
     lacking = "sites have different numbers of classes" if added.get("scale") == "joint" else ""
-    causes = "; ".join(one for one in (why, suits, lacking) if one)
-    keys = " and ".join(key for key, there in (("method", before.method), ("names", before.names)) if not there)
+    causes = "; ".join(one for one in (raw, why, suits, lacking) if one)
+    open_keys = [key for key, there in (("method", before.method), ("names", before.names)) if not there]
+    keys = " and ".join([*open_keys, *(["prepare"] if raw else [])])
     return f"{chosen}: {causes}" + (f" ({keys} in the file would say otherwise)" if keys else "")
 
 

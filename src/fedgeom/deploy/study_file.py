@@ -23,7 +23,7 @@ from fedgeom.deploy.federation_file import (
     only_known,
     prepare_of,
 )
-from fedgeom.deploy.method_selection import choose
+from fedgeom.deploy.method_selection import choose, with_preparation
 from fedgeom.engines.benchmark import check_effort, combinations, drawn, with_rivals
 from fedgeom.engines.check import fit_to_rows
 from fedgeom.errors import FedgeomError, InputError
@@ -183,6 +183,7 @@ def _study(
     Each has what its tables ask for (`Method.suggested`), what of ``[parameters]`` it knows and allows, what all of its
     row have in common, and what its setting says; the later comes first.
     """
+    federation, _ = with_preparation(federation, sites)
     prepared = prepare_of(path, federation)
     seen = as_seen(prepared, sites)
     rows: dict[str, list[Method]] = {}

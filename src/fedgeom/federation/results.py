@@ -315,31 +315,48 @@ class Run:
         return f"<b>Run</b><table>{rows}</table>"
 
 
-NOTHING_TO_PLOT = (
-    "nothing is known of single rounds but who sent how much: give the algorithm validation_fraction=0.1, and each "
-    "site sets a tenth of its rows aside to watch the joint model; the figures come by the rounds' secure sums"
-)
+NO_ROUNDS = "this run has no rounds to plot; fedgeom report draws what it found"
+WATCH = "accuracy by round: validation_fraction=0.1, and sites watch the joint model on rows set aside"
 
 
 def plot_rounds(rounds: Sequence[tuple[int, str | None, str, float]]) -> Any:
-    """Draw accuracy and loss of the joint model, and of sites' own models, round by round."""
+    """Draw accuracy and loss of the joint model, and of sites' own models, round by round.
+
+    Where sites set no rows aside to watch, what they sent is drawn.
+    """
+    from matplotlib.figure import Figure  # slow to import
+
     lines: dict[str, list[tuple[int, float]]] = {}
+    sent: dict[int, float] = {}
     for number, site, metric, value in rounds:
         if site is None:
             lines.setdefault(metric, []).append((number, value))
+        elif metric == "bytes sent":
+            sent[number] = sent.get(number, 0.0) + value / 1000
+    if not sent and not lines:
+        raise InputError(NO_ROUNDS)
     if "joint_accuracy" not in lines:
-        raise InputError(NOTHING_TO_PLOT)
-    from matplotlib.figure import Figure  # slow to import
-
+        figure = Figure(figsize=(6, 3.2), dpi=120, layout="constrained")
+        axes = figure.subplots()
+        axes.plot(list(sent), list(sent.values()), marker=".")
+        axes.set_ylim(bottom=0)
+        axes.set_ylabel("kB")
+        axes.set_title(f"what all sites sent in a round\n({WATCH})", fontsize=9)
+        _plain_axes(axes)
+        return figure
     figure = Figure(figsize=(9, 3.2), dpi=120, layout="constrained")
     for axes, what in zip(figure.subplots(1, 2), ("accuracy", "loss"), strict=True):
         for who, said, style in (("joint", "joint model", "-"), ("personal", "after training at a site", "--")):
             at = lines.get(f"{who}_{what}", [])
             axes.plot([one for one, _ in at], [value for _, value in at], style, marker=".", label=said)
-        axes.set_xlabel("round")
         axes.set_title(f"{what} on rows set aside, all sites together", fontsize=10)
-        axes.xaxis.get_major_locator().set_params(integer=True)
-        axes.grid(alpha=0.25)
-        axes.spines[["top", "right"]].set_visible(False)
         axes.legend(frameon=False, fontsize=9)
+        _plain_axes(axes)
     return figure
+
+
+def _plain_axes(axes: Any) -> None:
+    axes.set_xlabel("round")
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.grid(alpha=0.25)
+    axes.spines[["top", "right"]].set_visible(False)

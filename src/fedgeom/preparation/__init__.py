@@ -69,7 +69,11 @@ class PreparedMethod:
 def prepared_method(
     method: Method, sites: Sequence[SiteData], seed: int = 0, floors: tuple[int, int] = (1, 1)
 ) -> PreparedMethod:
-    """Return a method without the steps that were asked for, and the sites with their rows prepared by these."""
-    given: Sequence[Step] = method.prepare or ()  # type: ignore[assignment]
+    """Return a method without the steps that were asked for, and the sites with their rows prepared by these.
+
+    Steps that the method puts between these and its own go with them.
+    """
+    bare = replace(method, prepare=())
+    given = method.preparing[: len(method.preparing) - len(bare.preparing)]
     found = fit_plain(given, sites, seed, floors, private=privacy_of(method) is not None)
-    return PreparedMethod(replace(method, prepare=()), [found.transform(site) for site in sites], found)
+    return PreparedMethod(bare, [found.transform(site) for site in sites], found)

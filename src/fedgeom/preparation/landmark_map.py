@@ -25,6 +25,7 @@ from fedgeom.federation.settings import POSITIVE, Between
 from fedgeom.federation.steps import Block, Columns, FitContext, PreparedRows, Step, StepFit, SumKind
 from fedgeom.geometry.hyperbolic.landmark_map import MapSettings, embed_landmarks, place
 from fedgeom.memo import memoize
+from fedgeom.preparation.pca import FIRST_COMPONENT, PCA
 from fedgeom.preparation.quantiles import DEEP, as_dense, column_sums, from_deep, square_sums, to_deep
 from fedgeom.protocols.fixed_point import from_fixed, to_fixed
 
@@ -39,15 +40,17 @@ CAPS = 4
 LEAST_COLUMNS = 5
 ROWS_PER_COLUMN = 200
 """Where policies have floors and ``n_columns`` is given, one column for so many rows: fewer let cells be smaller."""
+MAPPED = 20
+"""Of so many principal components landmarks are means, by themselves."""
 AUTO = 200
 """How many landmarks "auto" makes at most."""
 
 
-def columns_to_map(steps: tuple[Step, ...], n_columns: int | Literal["auto"] | None) -> int | None:
-    """Return of how many first columns landmarks are means: "auto" takes 20 of principal components, and else all."""
-    if n_columns != "auto":
-        return n_columns
-    return 20 if steps and steps[-1].name == "pca" else None
+def map_steps(prepare: tuple[Step, ...], step: LandmarkMap) -> tuple[Step, ...]:
+    """Return the steps that put rows on a map: where they are prepared, by themselves by their principal components."""
+    if step.n_columns != "auto" or not prepare or prepare[-1].name == PCA.name:
+        return (step,)
+    return (PCA(n_components=MAPPED), step)
 
 
 @dataclass(frozen=True)
@@ -65,9 +68,10 @@ class LandmarkMap(Step):
     """How many landmarks there are at most; "auto": 200. Fewer where cells would have too few rows or sites."""
     n_components: Annotated[int, Between(2, 10)] = 2
     """The dimension of the ball."""
-    n_columns: Annotated[int, Between(1, 4096)] | None = None
-    """Of how many of the first columns landmarks are means; None: of all. Where policies have floors, of one for 200
-    rows at most, five at least: the fewer, the smaller cells may be. For columns in order, as of ``pca``."""
+    n_columns: Annotated[int, Between(1, 4096)] | Literal["auto"] | None = "auto"
+    """Of how many of the first columns landmarks are means; None: of all. "auto": of 20 principal components, and of
+    all other columns. Where policies have floors, of one for 200 rows at most, five at least: the fewer, the smaller
+    cells may be; that is for columns in order, not for all."""
     n_neighbors: Annotated[int, Between(1, 100)] = 8
     """How many nearest landmarks each is tied to in their graph."""
     gamma: Annotated[float, POSITIVE] = 4.0
@@ -107,11 +111,17 @@ class LandmarkMap(Step):
         """Return of how many columns landmarks are means: when the rows are counted, that is settled."""
         if fit.arrays:
             return int(fit.get("landmarks").shape[1])
-        return min(self.n_columns or ground.columns.width, ground.columns.width)
+        return min(self._first(ground) or ground.columns.width, ground.columns.width)
+
+    def _first(self, ground: FitContext) -> int | None:
+        """Return of how many columns landmarks are means, where these are in order; else None: of all."""
+        if self.n_columns != "auto":
+            return self.n_columns
+        return MAPPED if ground.columns.names[:1] == (FIRST_COMPONENT,) else None
 
     def _settled_width(self, ground: FitContext, width: int, n: float) -> int:
         """Return of how many of the columns that were summed landmarks are means."""
-        if self.n_columns is None or ground.floors == (1, 1):
+        if self._first(ground) is None or ground.floors == (1, 1):
             return width
         return min(width, max(LEAST_COLUMNS, int(n) // ROWS_PER_COLUMN))
 
@@ -123,7 +133,8 @@ class LandmarkMap(Step):
         if "points" in fit.arrays:
             return 0
         if fit.taken % 2:
-            return (1 + len(self._caps(ground, fit))) * _parts(fit.get("cuts"))
+            cuts = fit.get("cuts")
+            return _parts(cuts) + len(self._caps(ground, fit)) * len(_unions(cuts))
         return width * len(fit.get("sizes"))
 
     def summand(self, ground: FitContext, fit: StepFit, rows: PreparedRows) -> npt.NDArray[Any]:
@@ -150,7 +161,8 @@ class LandmarkMap(Step):
                 if len(begins):
                     total[cells[order][begins]] += np.add.reduceat(some[order], begins, axis=0)
         if counting:
-            return np.concatenate([sizes, *(np.minimum(sizes, cap) for cap in self._caps(ground, fit))])
+            together = np.array([sizes[some].sum() for some in _unions(fit.get("cuts"))], np.int64)
+            return np.concatenate([sizes, *(np.minimum(together, cap) for cap in self._caps(ground, fit))])
         return to_fixed(total.ravel(), fraction_bits=int(fit.get("bits")[0]), sites=ground.sites)
 
     def take(self, ground: FitContext, fit: StepFit, total: Words) -> None:
@@ -170,10 +182,11 @@ class LandmarkMap(Step):
             )
             self._cut(ground, fit)
         elif fit.taken % 2:
-            counts = total.view(np.int64).reshape(1 + len(self._caps(ground, fit)), -1)
-            into, sizes = _large_enough(
-                fit, counts[0], self._beyond(ground, fit, counts[1:]), self._floors(ground, fit)
-            )
+            counts = total.view(np.int64)
+            parts = _parts(fit.get("cuts"))
+            capped = counts[parts:].reshape(-1, len(_unions(fit.get("cuts"))))
+            beyond = self._beyond(ground, fit, capped)
+            into, sizes = _large_enough(fit, counts[:parts], beyond, self._floors(ground, fit))
             if len(sizes) == len(fit.get("sizes")):  # no cell could be cut
                 self._embed(fit)
                 return
@@ -198,18 +211,20 @@ class LandmarkMap(Step):
         return width + 1 if sites > 1 else 0, max(self.min_cell, rows + width if rows > 1 else 1)
 
     def _caps(self, ground: FitContext, fit: StepFit) -> tuple[int, ...]:
-        """Return up to how many a site's rows in a part are counted, beside all of them; none without floors."""
+        """Return up to how many a site's rows in some parts are counted, beside all of them; none without floors."""
         if ground.floors[0] <= 1:
             return ()
         needed = self._width(ground, fit) + 1
         return tuple(dict.fromkeys(-(-needed // 2**at) for at in range(CAPS)))
 
     def _beyond(self, ground: FitContext, fit: StepFit, capped: Ints) -> Ints:
-        """Return how many rows each part has at least at all but its largest ``min_sites`` - 1 sites, (parts,).
+        """Return how many rows parts have at least at all but their largest ``min_sites`` - 1 sites, (unions,).
 
         Where a site counts for no more than c rows, all sites but so many have together the sum less so many times c.
-        capped (caps, parts).
+        capped (caps, unions), see `_unions`; none where policies have no floors.
         """
+        if not len(capped):
+            return np.zeros(len(_unions(fit.get("cuts"))), np.int64)
         caps = np.array(self._caps(ground, fit), np.int64)[:, None]
         found: Ints = (capped - (ground.floors[0] - 1) * caps).max(axis=0, initial=0)
         return found
@@ -293,6 +308,19 @@ def _part_of(rows: Floats, cells: Ints, cuts: Ints, means: Floats, shift: Floats
     return _begins(cuts)[cells] + found
 
 
+def _unions(cuts: Ints) -> list[slice]:
+    """Return the parts that are counted together: of each cell single ones, then pairs, fours…, but not all of them.
+
+    A pair differs in the column that varies least, along which a cell is cut last; a four in the last two.
+    """
+    found = []
+    for first, many in zip(_begins(cuts).tolist(), (cuts >= 0).sum(axis=1).tolist(), strict=True):
+        for step in range(max(many, 1)):
+            apart = 2 ** (many - step)
+            found += [slice(first + at, first + 2**many, apart) for at in range(apart)]
+    return found
+
+
 def _begins(cuts: Ints) -> Ints:
     """Return the number of each cell's first part."""
     many = 2 ** (cuts >= 0).sum(axis=1)
@@ -315,18 +343,22 @@ def _large_enough(fit: StepFit, rows: Ints, beyond: Ints, floors: tuple[int, int
     """Return the new cell of each part, and the new cells' sizes.
 
     Of a cell's parts those that have too few rows or sites join the nearest other one: that which fewest cuts, along
-    columns that vary least, tell from it. rows, beyond (parts,): in all, and at all but the largest sites (`_beyond`).
+    columns that vary least, tell from it. rows (parts,): in all; beyond (unions,): at all but the largest sites.
     """
     cuts = fit.get("cuts")
     within = fit.get("within")
     begins = _begins(cuts)
     into = np.zeros(len(rows), np.int64)
     sizes: list[int] = []
+    numbers = np.arange(len(rows))
+    known = {
+        tuple(numbers[some].tolist()): spread for some, spread in zip(_unions(cuts), beyond.tolist(), strict=True)
+    }
     for cell, first in enumerate(begins.tolist()):
         columns = cuts[cell][cuts[cell] >= 0]
         bits = np.arange(2 ** len(columns))[:, None] >> np.arange(len(columns)) & 1
         groups = [[part] for part in range(len(bits))]
-        held = [[int(rows[first + part]), int(beyond[first + part])] for part in range(len(bits))]
+        held = [[int(rows[first + part]), known[(first + part,)]] for part in range(len(bits))]
         while len(groups) > 1:
             small = [at for at, (n, spread) in enumerate(held) if n < floors[1] or spread < floors[0]]
             if not small:
@@ -337,8 +369,10 @@ def _large_enough(fit: StepFit, rows: Ints, beyond: Ints, floors: tuple[int, int
             away[least] = np.inf
             other = int(np.argmin(away))
             groups[other] += groups[least]
-            # How both together are spread over sites is not known: no less than either.
-            held[other] = [held[other][0] + held[least][0], max(held[other][1], held[least][1])]
+            # How both together are spread over sites is known where they were counted so; else no less than either.
+            both = tuple(first + part for part in sorted(groups[other]))
+            spread = known.get(both, max(held[other][1], held[least][1]))
+            held[other] = [held[other][0] + held[least][0], spread]
             del groups[least], held[least]
         for group, (n, _) in zip(groups, held, strict=True):
             into[first + np.array(group)] = len(sizes)

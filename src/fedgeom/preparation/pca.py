@@ -22,6 +22,8 @@ from fedgeom.protocols.fixed_point import from_fixed, to_fixed
 
 ROUNDS = 12
 """How many times the subspace is multiplied with the covariance."""
+FIRST_COMPONENT = "component 1"
+"""What the first component is called as a column."""
 BESIDE = 30
 """How many directions more than components are followed."""
 

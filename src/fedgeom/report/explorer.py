@@ -66,6 +66,9 @@ class Scene(NamedTuple):
     """Rows, where they are at hand."""
     tall: float = SIZE
     """How high the picture is."""
+    reach: float = 1.0
+    """Which share of the disc the first view shows, from its centre."""
+    rows_called: str = "rows (they stayed)"
     columns: Mapping[str, Floats] = MappingProxyType({})
     """The landmarks' means in some columns, by name, in the order of ``shapes``."""
 
@@ -121,28 +124,32 @@ def _hulls(run: RunFiles) -> Scene:
     return Scene("The Poincaré disc", note, True, classes, list(senders.values()), shapes, regions, labels, dots)
 
 
-def _landmarks(run: RunFiles) -> Scene:
-    def place(points: Floats) -> Floats:
-        return np.column_stack([SIZE / 2 * (1 + points[:, 0]), SIZE / 2 * (1 - points[:, 1])])
+def disc_place(points: Floats) -> Floats:
+    """Return where points of the disc, (n, 2), are in the picture."""
+    return np.column_stack([SIZE / 2 * (1 + points[:, 0]), SIZE / 2 * (1 - points[:, 1])])
 
+
+def _landmarks(run: RunFiles) -> Scene:
+    place = disc_place
     model = run.model.bare()
     names = run.class_names()
     widest = float(model.sizes.max())
+    reach = _reach([model.landmarks, *(np.array(dots.points).reshape(-1, 2) for dots in run.rows.sites.values())])
     shapes = []
     for at, (x, y) in enumerate(place(model.landmarks).tolist()):
         counts = model.counts[at]
         group = int(counts.argmax()) if counts.any() else -1
-        radius = round(max(3.0, 16.0 * float(np.sqrt(model.sizes[at] / widest))), 1)
+        radius = round(reach * max(3.0, 16.0 * float(np.sqrt(model.sizes[at] / widest))), 2)
         half = f"a{radius:g} {radius:g} 0 1 0"
         known = ", ".join(f"{names[one]} {counts[one]}" for one in np.argsort(-counts).tolist() if counts[one])
         said = f"landmark {at + 1}: the mean of {model.sizes[at]:,} rows; near it {known or 'no class has enough rows'}"
         spot = ",".join(f"{value:.6f}" for value in model.landmarks[at].tolist())
-        path = f"M{x - radius:.1f} {y:.1f}{half} {2 * radius:g} 0{half} -{2 * radius:g} 0z"
+        path = f"M{x - radius:.2f} {y:.2f}{half} {2 * radius:g} 0{half} -{2 * radius:g} 0z"
         shapes.append(Outline(group, "", path, said, spot, int(model.sizes[at])))
     flat = dataclasses.replace(model, centre=np.zeros(2))
-    axis = np.linspace(-1, 1, GRID)
+    axis = np.linspace(-reach, reach, GRID)
     inside = np.hypot(*np.meshgrid(axis, axis)) < 0.9995
-    regions, labels = _regions(flat.predict_proba, axis, axis, inside, place)
+    regions, labels = _regions(flat.predict_proba, axis, axis, inside, place, fine=reach < 1)
     middle = f"rows of {model.root!r}" if model.root else "all rows"
     whose = f"{run.home}'s own rows" if run.home else "rows, which stayed at the sites"
     note = (
@@ -150,12 +157,22 @@ def _landmarks(run: RunFiles) -> Scene:
         f"middle of {middle} is at the centre, and distances grow towards the rim without end. Tinted areas show which "
         "class is most frequent near."
     )
-    dots = _dots(run, place)
+    if reach < 1:
+        note += f" The view shows the disc up to {reach:.2f} of its radius; beyond is nothing."
+    dots = _dots(run, place, fine=reach < 1)
     called = {group: name for group, name in _called(names, shapes, labels).items() if group >= 0}
-    numbers = [(group, *spot) for (group, *_), spot in zip(labels, _apart(_spots(labels)).tolist(), strict=True)]
+    numbers = [
+        (group, *spot) for (group, *_), spot in zip(labels, _apart(_spots(labels), reach).tolist(), strict=True)
+    ]
     title = "The joint map, in the Poincaré disc"
     columns = _columns_of(run.model.preparation)
-    return Scene(title, note, True, called, [], shapes, regions, numbers, dots, columns=columns)
+    return Scene(title, note, True, called, [], shapes, regions, numbers, dots, reach=reach, columns=columns)
+
+
+def _reach(parts: Sequence[Floats]) -> float:
+    """Return which share of the disc has all points, with a margin; all of it, where that is most of it."""
+    farthest = 1.15 * max(float(np.linalg.norm(points, axis=1).max(initial=0.0)) for points in parts)
+    return 1.0 if farthest > 0.7 else max(farthest, 0.02)
 
 
 def _columns_of(preparation: Preparation) -> dict[str, Floats]:
@@ -230,15 +247,15 @@ def _spots(labels: Sequence[tuple[int, float, float]]) -> Floats:
     return np.array([spot for _, *spot in labels], np.float64).reshape(-1, 2)
 
 
-def _apart(spots: Floats, steps: int = 60) -> Floats:
+def _apart(spots: Floats, unit: float = 1.0, steps: int = 60) -> Floats:
     """Return places for numbers, (n, 2), moved as little as it takes that none covers another."""
     moved = spots.copy()
     for _ in range(steps):
         for one, other in itertools.combinations(range(len(moved)), 2):
             way = moved[other] - moved[one]
             far = float(np.hypot(*way))
-            if far < ASIDE:
-                push = (ASIDE - far) / 2 * (way / far if far > 1e-9 else np.array([1.0, 0.0]))
+            if far < unit * ASIDE:
+                push = (unit * ASIDE - far) / 2 * (way / far if far > 1e-9 else np.array([1.0, 0.0]))
                 moved[one] -= push
                 moved[other] += push
     return moved
@@ -284,14 +301,14 @@ def _around(corners: Floats, c: float) -> Floats:
     return np.vstack([*parts, ring[:1]])
 
 
-def _path(points: Floats, closed: bool = True) -> str:
+def _path(points: Floats, closed: bool = True, digits: int = 0) -> str:
     """Write a line as SVG does; a point is a short line with round ends."""
-    words = [f"{x:.0f} {y:.0f}" for x, y in points.tolist()]
+    words = [f"{x:.{digits}f} {y:.{digits}f}" for x, y in points.tolist()]
     kept = [word for at, word in enumerate(words) if at == 0 or word != words[at - 1]]
     return "M" + "L".join(kept) + ("z" if closed else "") if len(kept) > 1 else f"M{kept[0]}h.1"
 
 
-def _dots(run: RunFiles, place: Callable[[Floats], Floats]) -> list[Outline]:
+def _dots(run: RunFiles, place: Callable[[Floats], Floats], *, fine: bool = False) -> list[Outline]:
     """Return the rows of each site and class as one path of points."""
     found = []
     for site, dots in run.rows.sites.items():
@@ -299,7 +316,7 @@ def _dots(run: RunFiles, place: Callable[[Floats], Floats]) -> list[Outline]:
         placed = place(np.array(dots.points).reshape(-1, 2))
         for group in np.unique(groups).tolist():
             mine = placed[groups == group]
-            path = "".join(f"M{x:.0f} {y:.0f}h0" for x, y in mine.tolist())
+            path = "".join(f"M{x:.{2 * fine}f} {y:.{2 * fine}f}h0" for x, y in mine.tolist())
             spots = " ".join(
                 f"{x:g},{y:g}" for x, y in np.array(dots.points).reshape(-1, 2)[groups == group].tolist()
             )
@@ -308,7 +325,13 @@ def _dots(run: RunFiles, place: Callable[[Floats], Floats]) -> list[Outline]:
 
 
 def _regions(
-    predict: Callable[[Floats], Floats], x: Floats, y: Floats, inside: Any, place: Callable[[Floats], Floats]
+    predict: Callable[[Floats], Floats],
+    x: Floats,
+    y: Floats,
+    inside: Any,
+    place: Callable[[Floats], Floats],
+    *,
+    fine: bool = False,
 ) -> tuple[list[tuple[int, str]], list[tuple[int, float, float]]]:
     """Return for each class the area in which it wins, and a place inside for its number."""
     from contourpy import FillType, contour_generator  # slow to import; matplotlib brings it
@@ -331,7 +354,7 @@ def _regions(
             for ring, offsets in zip(*lines, strict=True)
             for start, end in itertools.pairwise(offsets)
         ]
-        areas.append((group, "".join(_path(place(ring)) for ring in rings)))
+        areas.append((group, "".join(_path(place(ring), digits=2 * fine) for ring in rings)))
         depth = distance_transform_edt(np.pad(margin > 0, 1))[1:-1, 1:-1]
         row, column = np.unravel_index(int(depth.argmax()), depth.shape)
         labels.append((group, *place(np.array([[x[column], y[row]]]))[0].tolist()))
@@ -368,8 +391,9 @@ def explorer(scene: Scene) -> str:
             for one in scene.shapes
         ),
         "".join(
-            f'<g class="number c{group}" data-class="{group}"><circle cx="{x:.0f}" cy="{y:.0f}" r="19"/>'
-            f'<text x="{x:.0f}" y="{y:.0f}">{group}</text></g>'
+            f'<g class="number c{group}" data-class="{group}">'
+            f'<circle cx="{x:.2f}" cy="{y:.2f}" r="{19 * scene.reach:.2f}"/>'
+            f'<text x="{x:.2f}" y="{y:.2f}">{group}</text></g>'
             for group, x, y in scene.labels
         ),
     ]
@@ -379,8 +403,13 @@ def explorer(scene: Scene) -> str:
     )
     name = escape(f"{said}; the table below says the same")
     box = f"-4 -4 {SIZE + 8:.0f} {scene.tall + 8:.0f}"
+    unit = ""
+    if scene.reach < 1:
+        wide = scene.reach * SIZE
+        box = f"{half - wide / 2:.1f} {half - wide / 2:.1f} {wide:.1f} {wide:.1f}"
+        unit = f' style="--u: {scene.reach:.3f}"'
     moves = " data-moves" if scene.disc else ""
-    svg = f'<svg viewBox="{box}" role="img" aria-label="{name}"{moves}>{"".join(parts)}</svg>'
+    svg = f'<svg viewBox="{box}" role="img" aria-label="{name}"{moves}{unit}>{"".join(parts)}</svg>'
     return (
         markup.paragraph(scene.note, "dim")
         + f'<div class="explorer"><figure>{svg}<figcaption aria-live="polite" class="dim said">'
@@ -455,7 +484,7 @@ def _switches(scene: Scene) -> str:
     if scene.regions:
         layers["areas"] = "where the model decides" if scene.disc else "where classes meet"
     if scene.dots:
-        layers["rows"] = "rows (they stayed)"
+        layers["rows"] = scene.rows_called
     if len(layers) > 1:
         boxes.append(_box("Layers", "".join(_switch("layer", key, escape(name)) for key, name in layers.items())))
     return "".join(boxes)

@@ -102,6 +102,7 @@ def heading(run: RunFiles) -> str:
         f'<p><span class="state {state}">{escape(str(status["state"]))}</span>{escape(detail)} '
         f'<span class="dim">{escape(_when(str(status["time"])))} · run {escape(run.path.resolve().name)}</span></p>'
         + verdict(run)
+        + markup.paragraph(str(run.config.get("purpose", "")))
         + markup.paragraph(method_words(run))
         + markup.paragraph(str(run.config.get("chosen", "")), "dim")
         + f'<div class="facts">{boxes}</div></header>'

@@ -200,7 +200,11 @@ class RunFiles:
             return DESCRIBED
         if not self.takes_holdout:
             return ESTIMATED
-        return ASIDE_ONLY if self.parameters.get("holdout") else UNTESTED
+        said = ASIDE_ONLY if self.parameters.get("holdout") else UNTESTED
+        if hasattr(self.model, "landmarks"):
+            drawn = f"{int(self.model.sizes.sum()):,} rows by {len(self.model.landmarks)} landmarks"
+            return f"One map of {len(self.sites)} sites' rows: {drawn}. {said}"
+        return said
 
     @property
     def predicts(self) -> bool:

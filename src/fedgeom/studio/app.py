@@ -138,6 +138,9 @@ def make_app(folder: str | Path, token: str) -> Any:
     async def style(request: Request) -> Response:
         return Response(asset("page.css") + (here / "static" / "studio.css").read_text(), media_type="text/css")
 
+    async def script(request: Request) -> Response:
+        return Response(asset("page.js"), media_type="text/javascript")
+
     def wrong(request: Request, error: Exception) -> Response:
         if not isinstance(error, FedgeomError | OSError):
             logger.error("the studio failed at %s", request.url.path.rpartition("/")[2], exc_info=error)
@@ -151,6 +154,7 @@ def make_app(folder: str | Path, token: str) -> Any:
         routes=[
             *Handlers(place, token, pages).routes(),
             Route("/style.css", style),
+            Route("/page.js", script),
             Mount("/static", StaticFiles(directory=str(here / "static"))),
             Mount("/vendor", StaticFiles(directory=str(here / "vendor"))),
         ],

@@ -34,7 +34,8 @@ from fedgeom.methods.describe.model import Description
 from fedgeom.protocols.plan import leaves as planned_leaves
 from fedgeom.report.at_site import RESULTS, read_site_run
 from fedgeom.report.description import description_csv
-from fedgeom.report.markup import POLICY, duration, interval_chart
+from fedgeom.report.explorer import explorer
+from fedgeom.report.markup import POLICY, class_styles, duration, interval_chart
 from fedgeom.report.outcomes import KINDS as ROUND_KINDS
 from fedgeom.report.outcomes import curve_chart, round_charts
 from fedgeom.report.page import page_of
@@ -56,19 +57,22 @@ from fedgeom.studio.places import (
     side_by_side,
     unsettled,
 )
-from fedgeom.studio.predicting import predict, prediction_file, read_prediction, usable_runs
+from fedgeom.studio.predicting import as_h5ad, has_model, predict, prediction_file, read_prediction, usable_runs
 from fedgeom.studio.runs import Watcher, stream
 from fedgeom.studio.studies import (
     MOST_COLUMNS,
     PREPARATIONS,
+    can_map,
     examples,
     file_facts,
     is_for_sites,
     job_facts,
     keep_file,
+    likely_mistakes,
     method_groups,
     new_example,
     new_job_study,
+    new_map,
     new_study,
     study_cost,
 )
@@ -147,7 +151,8 @@ class Handlers:
         """Return which address shows what."""
         get: dict[str, Callable[..., Any]] = {
             "/": self.home, "/predict": self.predict, "/predictions/{name}": self.prediction,
-            "/predictions/{name}/file": self.prediction_file, "/compare.csv": self.compare_file,
+            "/predictions/{name}/file": self.prediction_file, "/predictions/{name}/h5ad": self.prediction_h5ad,
+            "/compare.csv": self.compare_file,
             "/files": self.files, "/studies/{name}": self.study, "/runs": self.runs,
             "/runs/{name}": self.run, "/runs/{name}/live": self.live, "/runs/{name}/report": self.report,
             "/runs/{name}/description.csv": self.description_file,
@@ -158,6 +163,7 @@ class Handlers:
             "/files/{name}": self.keep, "/studies": self.make_study, "/studies/{name}": self.save_study,
             "/coordinator/studies": self.make_job, "/coordinator/jobs/{name}/stop": self.stop_job,
             "/studies/{name}/run": self.run_here, "/studies/{name}/describe": self.describe,
+            "/studies/{name}/rename": self.rename_study, "/studies/{name}/map": self.draw,
             "/studies/{name}/submit": self.submit, "/runs/{name}/stop": self.stop,
             "/runs/{name}/rename": self.rename, "/examples/{name}": self.try_example, "/predict": self.make_prediction,
             "/files/remove": self.remove_files, "/studies/remove": self.remove_studies,
@@ -231,10 +237,22 @@ class Handlers:
 
     async def rename(self, request: Request) -> Response:
         """Give a run another name."""
+        studio_runs.check_ended(self.place, request.path_params["name"])
+        return await self._rename(request, "runs")
+
+    async def rename_study(self, request: Request) -> Response:
+        """Give a study another name; its runs keep theirs."""
+        return await self._rename(request, "studies")
+
+    async def _rename(self, request: Request, kind: Kind) -> Response:
         name = request.path_params["name"]
-        studio_runs.check_ended(self.place, name)
-        new = self.place.rename("runs", name, "".join((await read_form(request)).get("new", [])))
-        return self.go(f"/runs/{new}")
+        new = self.place.rename(kind, name, "".join((await read_form(request)).get("new", [])))
+        return self.go(f"/{kind}/{new}", was=name)
+
+    def _was(self, request: Request) -> str:
+        """Return the name that something had until just now, so that the page offers to give it back."""
+        was = request.query_params.get("was", "")
+        return plain(was) if was else ""
 
     def predict(self, request: Request) -> HTMLResponse:
         """Ask which model is to predict the classes of which rows."""
@@ -255,11 +273,22 @@ class Handlers:
 
     def prediction(self, request: Request) -> HTMLResponse:
         """Show what was predicted."""
-        return self.pages("prediction.html", found=read_prediction(self.place, request.path_params["name"]))
+        found = read_prediction(self.place, request.path_params["name"])
+        if found.scene is None:
+            return self.pages("prediction.html", found=found)
+        styles = class_styles(max(found.scene.classes, default=-1) + 1)
+        return self.pages(
+            "prediction.html", found=found, drawn=Markup(explorer(found.scene)), styles=Markup(styles)
+        )
 
     def prediction_file(self, request: Request) -> Response:
         """Hand out a file of predictions."""
         return FileResponse(prediction_file(self.place, request.path_params["name"]), media_type="text/csv")
+
+    def prediction_h5ad(self, request: Request) -> Response:
+        """Hand out a copy of the table that was predicted, with the predictions in it."""
+        file = as_h5ad(self.place, request.path_params["name"])
+        return FileResponse(file, media_type="application/octet-stream", filename=file.name)
 
     async def keep(self, request: Request) -> Response:
         """Keep a file that was dropped."""
@@ -271,9 +300,11 @@ class Handlers:
         names = request.query_params.getlist("file")
         if not names:
             raise InputError("no table was chosen")
-        facts = [file_facts(self.place.table(name)) for name in names]
+        tables = [self.place.table(name) for name in names]
+        facts = [file_facts(one) for one in tables]
         return self.pages(
             "files.html", names=names, facts=facts, first=facts[0], most=MOST_COLUMNS,
+            doubts=likely_mistakes(tables, facts),
             methods=method_groups(), preparations=PREPARATIONS,
         )  # fmt: skip
 
@@ -302,6 +333,7 @@ class Handlers:
         return self.pages(
             "study.html",
             name=name,
+            was=self._was(request),
             text=file.read_text(encoding="utf-8"),
             report=checked.report,
             sites=sites_table(checked.report.sites),
@@ -309,6 +341,7 @@ class Handlers:
             method=method,
             leaves=planned_leaves(checked.method) if checked.method else (),
             cost=study_cost(checked),
+            can_map=checked.method is not None and can_map(checked.method),
         )
 
     async def save_study(self, request: Request) -> Response:
@@ -330,6 +363,11 @@ class Handlers:
     async def describe(self, request: Request) -> Response:
         """Describe all sites' rows of a study together, on this machine."""
         return self.go(f"/runs/{studio_runs.launch_run(self.place, request.path_params['name'], describe=True)}")
+
+    async def draw(self, request: Request) -> Response:
+        """Draw the joint map of all sites' rows of a study, on this machine."""
+        made = new_map(self.place, request.path_params["name"])
+        return self.go(f"/runs/{studio_runs.launch_run(self.place, made)}")
 
     async def submit(self, request: Request) -> Response:
         """Submit a study to the coordinator's sites."""
@@ -360,8 +398,9 @@ class Handlers:
         readable = (self.place.runs / name / "config.json").is_file()
         ended = read_run(self.place.runs / name, rows=False) if readable and status.state == "finished" else None
         return self.pages(
-            "run.html", name=name, line=run_line(self.place.runs / name), log=studio_runs.log_end(self.place, name),
-            readable=readable, verdict=ended.verdict if ended else "",
+            "run.html", name=name, was=self._was(request),
+            line=run_line(self.place.runs / name), log=studio_runs.log_end(self.place, name),
+            readable=readable, usable=has_model(self.place.runs / name), verdict=ended.verdict if ended else "",
             described=run_line(self.place.runs / name).method == Describe.name,
             doubt=bool(ended and ended.evaluation and not ended.evaluation.beats_majority),
             **_standing(watcher, status),

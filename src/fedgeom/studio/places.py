@@ -170,7 +170,8 @@ class Place:
 
     def prediction_names(self) -> list[str]:
         """Return the files of predictions, the newest first."""
-        return [one.name for one in sorted(_listed(self.predictions), key=lambda one: -one.stat().st_mtime)]
+        found = [one for one in _listed(self.predictions) if one.suffix == ".csv"]
+        return [one.name for one in sorted(found, key=lambda one: -one.stat().st_mtime)]
 
     def study_names(self) -> list[str]:
         """Return the studies, the newest first."""

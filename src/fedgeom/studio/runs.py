@@ -290,7 +290,7 @@ class Progress:
     @property
     def stage(self) -> str:
         """What the run is doing."""
-        return self.questions[-1].stage if self.questions else "Starting"
+        return self.questions[-1].stage if self.questions else "Reading the tables"
 
     @property
     def of_rounds(self) -> int:

@@ -7,9 +7,10 @@ import itertools
 import json
 import os
 import re
+import tomllib
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +21,18 @@ from fedgeom.data.cells import NOTHING_SAID, ReadColumn, is_empty, read_columns
 from fedgeom.data.csv import places_of, text_table
 from fedgeom.data.datasets import available, load_set
 from fedgeom.data.demo_data import LABEL, in_own_words, write_raw_tables
+from fedgeom.data.doubts import doubts
 from fedgeom.data.frames import check_h5ad, check_parquet, header_of_xlsx, sheet_of
-from fedgeom.data.readers import READERS, WORKBOOKS
+from fedgeom.data.readers import READERS, WORKBOOKS, read_site, read_sites_from
 from fedgeom.data.tables import need, numbers
+from fedgeom.data.validation import Finding
+from fedgeom.deploy.config import as_toml
 from fedgeom.deploy.coordinator import is_running
 from fedgeom.deploy.coordinator_folder import CoordinatorFolder
 from fedgeom.deploy.federation_check import CheckedFederation
 from fedgeom.deploy.federation_file import build_method, read_federation, site_names, terms_of
 from fedgeom.errors import FedgeomError, InputError
-from fedgeom.federation.method import METHODS
+from fedgeom.federation.method import METHODS, Method
 from fedgeom.federation.policy import hash_terms
 from fedgeom.methods import SUMMARIES
 from fedgeom.protocols.plan import Costs, costs_of, shape_of
@@ -109,6 +113,30 @@ def new_job_study(place: Place, form: Mapping[str, str]) -> str:
         raise InputError("no method was chosen; the tables are at the sites, so none is proposed here")
     stem = plain(re.sub(r"[^A-Za-z0-9_-]+", "-", form.get("name") or form["method"]).strip("-") or "job")
     return _write(place, stem, _optional(form))
+
+
+def can_map(method: Method) -> bool:
+    """Say whether a study's rows can be drawn on one map: of classes with the same names everywhere."""
+    return (
+        method.name != "poincare-map" and method.takes_holdout and getattr(method, "names", "shared") == "shared"
+    )
+
+
+def new_map(place: Place, study: str) -> str:
+    """Write the federation file of the joint map of a study's rows, and return its name."""
+    plan = tomllib.loads(place.study(study).read_text(encoding="utf-8"))
+    kept = {key: value for key, value in plan.items() if key not in NOT_FOR_MAPS}
+    tables = kept.pop("sites", [])
+    policy = kept.pop("policy", {})
+    lines = ['method = "poincare-map"', *(f"{key} = {as_toml(value)}" for key, value in kept.items())]
+    lines += ["\n[policy]", *(f"{key} = {as_toml(value)}" for key, value in policy.items())] if policy else []
+    for one in tables:
+        lines += ["\n[[sites]]", *(f"{key} = {as_toml(value)}" for key, value in one.items())]
+    return _write(place, f"{study}-map", lines)
+
+
+NOT_FOR_MAPS = ("method", "names", "parameters", "compare", "sweep", "treatment")
+"""Keys of a study that are for its own method."""
 
 
 def _write(place: Place, stem: str, lines: Sequence[str]) -> str:
@@ -312,6 +340,26 @@ class FileFacts:
         features = [one for one in self.columns if one.name not in (label, self.sites_from())]
         rough = any(one.gaps or one.kind == "words" for one in features)
         return "table" if rough and not self.matrix else ""
+
+
+def likely_mistakes(files: Sequence[Path], facts: Sequence[FileFacts]) -> list[Finding]:
+    """Return what looks like a mistake in tables, taken with the label and the sites that they probably have.
+
+    Those about the label have its column; large tables are looked at when a study is checked.
+    """
+    label, by = facts[0].label(), facts[0].sites_from()
+    cells = sum(one.rows * max(len(one.columns), 1) for one in facts)
+    if not label or cells > MOST_COUNTED or any(one.matrix for one in facts):
+        return []
+    try:
+        if len(files) == 1 and by:
+            sites = read_sites_from(files[0], by=by, label=label, text=True)
+        else:
+            sites = [read_site(one, label=label, text=True) for one in files]
+    except InputError:  # its columns say what is wrong, or the check of the study
+        return []
+    found = doubts(sites, raw=True)
+    return [replace(one, columns=(label,)) if one.topic == "labels" else one for one in found]
 
 
 def file_facts(file: Path) -> FileFacts:

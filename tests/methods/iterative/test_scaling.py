@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -11,8 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import fedgeom
-from fedgeom import FedAvg, SiteData
-from fedgeom.methods.iterative import MLP
+from fedgeom import FedAvg, FedRoD, SiteData
+from fedgeom.methods.iterative import MLP, setup
 from fedgeom.methods.iterative.setup import column_sums, fixed_scale, scale_from, scaled, site_sums
 from tests.methods.iterative.making import unlike, whole
 
@@ -98,3 +99,54 @@ def test_pixels_are_brought_to_one():
     )
     assert whole(scaled_down.model) == pytest.approx(whole(bare.model), abs=1e-9)
     assert scaled_down.model.predict(pixels[0].X).tolist() == bare.model.predict(sites[0].X).tolist()
+
+
+# --- large tables ---
+
+
+class OwnRows(FedAvg):
+    """Looks at rows itself, as algorithms of others do."""
+
+    name: ClassVar[str] = "own-rows"
+
+    def local(self, task, given, own):
+        assert (task.X[:3] @ np.ones(task.X.shape[1])).shape == (3,)
+        own["mean"] = float(np.mean(task.X) + (2 * task.X).max() + task.X[0, 0] + task.X.sum(axis=0)[0])
+        return super().local(task, given, own)
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.float32])
+@pytest.mark.parametrize("rule", [FedAvg, FedRoD, OwnRows])
+def test_rows_converted_where_they_are_used_give_the_same_model(kind, rule, monkeypatch):
+    pytest.importorskip("torch", reason="torch is not installed")
+    rng = np.random.default_rng(0)
+    sites = [
+        fedgeom.SiteData(name, rng.integers(0, 200, (40, 12)).astype(kind), np.tile(["a", "b"], 20))
+        for name in ("x", "y", "z")
+    ]
+    method = rule(network="mlp", n_rounds=2, validation_fraction=0.2, personal="finetuned")
+    usual = fedgeom.run(method, sites, seed=0)
+    chances = usual.model.for_site(usual.local["x"]).predict_proba(sites[0].table)
+    monkeypatch.setattr(setup, "CONVERTED_AT_ONCE", 0)
+    found = fedgeom.run(method, sites, seed=0)
+    assert found.model.to_bytes() == usual.model.to_bytes()
+    own = found.model.for_site(found.local["x"])
+    np.testing.assert_array_equal(own.predict_proba(sites[0].table), chances)
+
+
+@pytest.mark.full
+def test_no_copy_of_a_large_table_is_made(tmp_path):
+    """A site's rows may be a file that is larger than its memory."""
+    pytest.importorskip("torch", reason="torch is not installed")
+    rows = np.lib.format.open_memmap(tmp_path / "rows.npy", "w+", np.uint8, (450_000, 40))
+    rows[::7] = 3
+    rows.flush()
+    mapped = np.load(tmp_path / "rows.npy", mmap_mode="r")
+    sites = [
+        fedgeom.SiteData(str(k), mapped[150_000 * k :][:150_000], np.arange(150_000) % 2 == 0) for k in range(3)
+    ]
+    tracemalloc.start()
+    fedgeom.run(FedAvg(network="mlp", n_rounds=1, steps=2, scale="pixels"), sites, seed=0)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 4 * mapped.size  # what a copy in single precision would take

@@ -88,6 +88,15 @@ def test_cells_of_strict_sites_have_rows_and_sites_enough_for_their_columns():
         fit_plain([LandmarkMap()], far, floors=(3, 10))
 
 
+def test_small_tables_of_strict_sites_get_a_map():
+    rng = np.random.default_rng(0)
+    sites = [SiteData(f"s{at}", rng.normal(size=(75, 30)), np.repeat(["a", "b", "c"], 25)) for at in range(4)]
+    run = fedgeom.run(fedgeom.PoincareMap(prepare="table"), sites, policy=StrictPolicy())
+    assert len(run.model.landmarks) >= 8
+    assert run.model.sizes.min() >= 15
+    assert run.model.sizes.sum() == 300
+
+
 def test_strict_sites_make_a_map_and_hide_small_counts():
     model = fedgeom.run(MAP, arms(rows=150), policy=StrictPolicy()).model
     assert model.counts[model.counts > 0].min() >= 10

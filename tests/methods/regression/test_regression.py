@@ -13,6 +13,7 @@ import fedgeom
 from fedgeom import SiteData
 from fedgeom.errors import InputError
 from fedgeom.federation.policy import StrictPolicy
+from fedgeom.preparation import Scale
 from fedgeom.report.run_folder import read_run
 from fedgeom.testing import check_method
 from tests.methods.regression.making import part, rows, site_of
@@ -166,15 +167,50 @@ def test_words_have_a_reference_and_are_tested_together() -> None:
     np.testing.assert_allclose(first.model.predict_proba(frame), run.model.predict_proba(frame), atol=1e-8)
 
 
-def test_coefficients_per_deviation_are_said_to_be_that() -> None:
+def test_coefficients_are_per_unit_behind_a_plain_step_that_scales_too() -> None:
     sites, _ = part(*rows("gaussian"))
     plain = fedgeom.run(fedgeom.Regression(family="gaussian"), sites)
     scaled = fedgeom.run(fedgeom.Regression(family="gaussian", prepare=["scale"]), sites)
+    np.testing.assert_allclose(scaled.model.coefficients, plain.model.coefficients, rtol=1e-9)
+    assert not [one.what for one in scaled.warnings if "per standard deviation" in one.what]
+
+
+def test_coefficients_per_deviation_are_said_to_be_that() -> None:
+    sites, _ = part(*rows("gaussian"))
+    plain = fedgeom.run(fedgeom.Regression(family="gaussian"), sites)
+    method = fedgeom.Regression(family="gaussian", prepare=[Scale(max_value=50.0)])
+    scaled = fedgeom.run(method, sites, policy=fedgeom.Policy())
     assert [one.what for one in scaled.warnings if "per standard deviation" in one.what]
-    assert not [one.what for one in plain.warnings if "per standard deviation" in one.what]
     deviations = np.concatenate([site.X for site in sites]).std(axis=0)
     per_unit = scaled.model.coefficients[1:] / deviations
     np.testing.assert_allclose(per_unit, plain.model.coefficients[1:], rtol=1e-2)
+
+
+def test_an_effect_is_that_of_0_and_1_whatever_prepares_the_columns() -> None:
+    """Behind a step that scaled it, the standardised effect was that of a deviation: half of it, without a word."""
+    rng = np.random.default_rng(4)
+    frame = pytest.importorskip("pandas").DataFrame(
+        {"age": rng.normal(60, 10, 1500), "arm": rng.choice(["drug", "none"], 1500, p=[0.3, 0.7])}
+    )
+    odds = 0.03 * (frame.age - 60) - 1.2 * (frame.arm == "drug")
+    frame["died"] = (rng.random(1500) < 1 / (1 + np.exp(-odds))).astype(int)
+    frame["at"] = rng.choice(["N", "S", "W"], 1500)
+    sites = SiteData.from_frame(frame, outcome="died", by="at")
+    effects = []
+    for prepare in ("table", ["one-hot", "impute"], ["one-hot", "impute", Scale()]):
+        run = fedgeom.run(fedgeom.Regression(prepare=prepare, treatment="arm = drug"), sites)
+        effects.append(run.model.standardised_effect().loc[["treated", "untreated"], "estimate"].to_numpy())
+        assert run.model.summary().loc["arm = drug", "coef"] == pytest.approx(-1.2, abs=0.4)
+    np.testing.assert_allclose(effects[0], effects[1], rtol=1e-9)
+    design = np.column_stack([np.ones(1500), frame.age, frame.arm == "drug"])
+    b = run.model.summary().loc[["(intercept)", "age", "arm = drug"], "coef"].to_numpy()
+    for value, found in zip((1.0, 0.0), effects[0], strict=True):
+        design[:, 2] = value
+        assert found == pytest.approx(np.mean(1 / (1 + np.exp(-design @ b))), abs=1e-6)
+    with pytest.raises(InputError, match="no longer 0 and 1"):
+        fedgeom.Regression(prepare=["one-hot", "impute", Scale(max_value=9)], treatment="arm = drug")
+    with pytest.raises(InputError, match="one of its words: 'arm = drug', 'arm = none'"):
+        fedgeom.run(fedgeom.Regression(prepare="table", treatment="arm"), sites)
 
 
 def test_the_verdict_says_what_the_fit_says(tmp_path: Any) -> None:

@@ -51,7 +51,7 @@ from fedgeom.methods.hulls.model import HullModel
 from fedgeom.methods.hulls.settings import HullSettings
 from fedgeom.methods.hulls.site import HullSite
 from fedgeom.methods.label_names import check_number, look_at_names, unequal_numbers
-from fedgeom.preparation.landmark_map import LandmarkMap, columns_to_map
+from fedgeom.preparation.landmark_map import LandmarkMap, map_steps
 from fedgeom.protocols import fixed_point
 from fedgeom.protocols.cohort import Cohort, join
 from fedgeom.protocols.fixed_point import fixed_sum
@@ -107,8 +107,7 @@ class Hulls(HullSettings, Method):
         """The joint Poincaré map, where the hulls are drawn on it."""
         if self.embedding != "map":
             return ()
-        columns = columns_to_map(self.prepare or (), "auto")  # type: ignore[arg-type]
-        return (LandmarkMap(n_columns=columns, curvature=self.curvature),)
+        return map_steps(self.prepare or (), LandmarkMap(curvature=self.curvature))  # type: ignore[arg-type]
 
     @classmethod
     def suggested(cls, sites: Sequence[SiteData]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from fedgeom.federation.model import Model
 from fedgeom.methods.iterative.learners import Learner, Parameters
 from fedgeom.methods.iterative.learners.torch_module import built_learner
 from fedgeom.methods.iterative.settings import TrainingRule
-from fedgeom.methods.iterative.setup import scaled
+from fedgeom.methods.iterative.setup import ScaledRows, is_large, scaled
 from fedgeom.methods.iterative.tree import Tree, grow
 
 SCALE = ("scale/centre", "scale/spread")
@@ -56,10 +56,20 @@ class TrainedModel(Model):
 
     def for_site(self, local: Mapping[str, Any]) -> TrainedModel:
         """Return a site's own model, from what it learnt in the run (``run.local[site]``)."""
-        vector = np.asarray(local["model"])
-        own = self.parameters.like(vector)
+        model = self if "network" not in local else self._with_network(local["network"])
+        own = model.parameters.like(np.asarray(local["model"]))
         centre, spread = (np.asarray(local[key], np.float64) for key in ("centre", "spread"))
-        return replace(self, parameters=own, centre=centre, spread=spread, joint=True)
+        return replace(model, parameters=own, centre=centre, spread=spread, joint=True)
+
+    def _with_network(self, network: str | Mapping[str, Any]) -> TrainedModel:
+        """Return the model with a site's own network, untrained; what is beside the network stays."""
+        options: Any = dict(self.options) | {"network": network}
+        shapes = [
+            Tree(built_learner(self.learner, some).start(self.columns, len(self.names), np.random.default_rng(0)))
+            for some in (dict(self.options), options)
+        ]
+        beside = self.parameters.select(set(self.parameters) - set(shapes[0]))
+        return replace(self, options=options, parameters=shapes[1] | beside)
 
     def predict_proba(self, X: npt.ArrayLike) -> Floats:
         """Return a probability for each row and class, in the order of ``names``."""
@@ -79,7 +89,9 @@ class TrainedModel(Model):
                 "the sites scaled by their own columns; use model.for_site(run.local[site]) for a site's rows"
             )
         learner = built_learner(self.learner, dict(self.options))
-        features = self.features(scaled(rows, self.centre, self.spread, learner.dtype))
+        large = is_large(rows, learner.dtype)
+        at_scale: Any = (ScaledRows if large else scaled)(rows, self.centre, self.spread, learner.dtype)
+        features = self.features(at_scale)
         learner.bind(features.shape[1], len(self.names))
         return self.chances(learner, features)
 

@@ -80,9 +80,14 @@ class NetworkSettings:
         """Return what says how steps are taken."""
         return {name: getattr(self, name) for name in ("optimizer", "max_grad_norm", "sampling", "augmentation")}
 
-    def network_options(self) -> dict[str, Any]:
-        """Return what a network is built with, as it travels and stands in a model file."""
-        network = self.network
+    def network_at(self, site: str) -> Network | None:
+        """Return the network of a site: the same everywhere, unless a rule leaves networks to the sites."""
+        assert self.network is None or isinstance(self.network, Network)
+        return self.network
+
+    def network_options(self, site: str = "") -> dict[str, Any]:
+        """Return what a network is built with, as it travels and stands in a model file; of a site, what its is."""
+        network = self.network_at(site)
         head = self.head
         assert isinstance(network, Network)
         assert isinstance(head, Head)
@@ -560,12 +565,12 @@ class TrainingRule(NetworkSettings, SumSettings, TableSettings, Settings):
         assert isinstance(self.schedule, Schedule)
         return float(self.learning_rate * self.schedule.factor(round, self.n_rounds))
 
-    def build_learner(self) -> Learner:
-        """Return the learner itself."""
-        return built_learner(str(self.learner), self.learner_options())
+    def build_learner(self, site: str = "") -> Learner:
+        """Return the learner itself; that of a site, where sites may have different networks."""
+        return built_learner(str(self.learner), self.learner_options(site))
 
-    def learner_options(self) -> dict[str, Any]:
+    def learner_options(self, site: str = "") -> dict[str, Any]:
         """Return what a learner that comes with fedgeom is built with."""
         if self.network is not None:
-            return self.network_options()
+            return self.network_options(site)
         return {"C": self.C} if self.learner == Logistic.name else {}

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import msgspec
 import numpy as np
 import numpy.typing as npt
+from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from fedgeom.arrays import Floats
 from fedgeom.crypto.keys import fingerprint
@@ -67,6 +68,62 @@ def scaled(rows: npt.NDArray[Any], centre: Floats, spread: Floats, dtype: type[n
     found -= centre.astype(kind)
     found /= spread.astype(kind)
     return np.asarray(found, dtype)
+
+
+CONVERTED_AT_ONCE = 2**24
+"""Of tables of small numbers that would have more bytes on the agreed scale, rows are converted where they are used."""
+
+
+def is_large(rows: npt.NDArray[Any], dtype: type[np.floating[Any]]) -> bool:
+    """Say whether a copy of all rows on the agreed scale is not to be kept."""
+    size = np.dtype(dtype).itemsize
+    return size < 8 and rows.dtype.itemsize < 8 and rows.size * size > CONVERTED_AT_ONCE
+
+
+class ScaledRows(NDArrayOperatorsMixin):
+    """Rows on the agreed scale, (n, columns), that are converted where they are used, so that no copy of all is kept.
+
+    Some of its rows are such rows again; whatever else numpy does with it, it does with an array.
+    """
+
+    ndim = 2
+
+    def __init__(
+        self,
+        table: npt.NDArray[Any],
+        centre: Floats,
+        spread: Floats,
+        dtype: type[np.floating[Any]],
+        rows: Any = slice(None),
+    ):
+        """``rows`` says which of the table: all, or their numbers, (n,)."""
+        self._given = table, centre, spread, dtype
+        self._rows = rows
+        self.shape = (len(table) if isinstance(rows, slice) else len(rows), table.shape[1])
+        self.dtype = np.dtype(dtype)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, at: Any) -> Any:
+        if isinstance(at, int | np.integer | tuple):
+            return np.asarray(self)[at]
+        numbers = np.arange(len(self)) if isinstance(self._rows, slice) else self._rows
+        return ScaledRows(*self._given, numbers[at])
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        table, centre, spread, kind = self._given
+        found = scaled(table[self._rows], centre, spread, kind)
+        return found if dtype is None else found.astype(dtype, copy=False)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+        given = [np.asarray(one) if isinstance(one, ScaledRows) else one for one in inputs]
+        return getattr(ufunc, method)(*given, **options)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(np.asarray(self), name)
 
 
 def double_rows(site: SiteData) -> Iterator[Floats]:
@@ -351,8 +408,13 @@ class Agreement(SummingPart[AgreementMemory]):
         return memory.centre.numpy(), memory.spread.numpy()
 
     def scaled(self, dtype: type[np.floating[Any]] = np.float64) -> Floats:
-        """Return the site's rows on the agreed scale; they are converted once, and again when they have changed."""
+        """Return the site's rows on the agreed scale; they are converted once, and again when they have changed.
+
+        Those of a large table of small numbers are `ScaledRows`.
+        """
         rows = rows_of(self.site.table, dtype)
+        if is_large(rows, dtype):
+            return ScaledRows(rows, *self.scale, dtype)  # type: ignore[return-value]
         known = self.site.scratch
         key = "scaled", self.memory.told, np.dtype(dtype), zlib.crc32(bytes_of(rows))
         if key not in known:

@@ -141,7 +141,7 @@ class TrainingSite(SummingSite[TrainingMemory]):
         rule = self.rule
         at = slice(None) if rows is None else rows
         classes = self.memory.agreement.classes
-        learner = rule.build_learner()
+        learner = rule.build_learner(self.name)
         X = self.features(self.agreement.scaled(learner.dtype)[at])
         y = self.agreement.label_indices()[at]
         first = learner.start(X.shape[1], len(classes), np.random.default_rng([self.seed % 2**63, 0]))
@@ -224,7 +224,7 @@ class TrainingSite(SummingSite[TrainingMemory]):
             bounded, bounds = private.summand(self, ask, self._rate(ask))
             return self.contribute_noisy(ask, bounded, **bounds)
         sent, weight, figures = self.train(ask.ticket.question_hash, ask.round, ask.given, self._rate(ask))
-        learner = self.rule.build_learner()
+        learner = self.rule.build_learner(self.name)
         given = from_wire(ask.given, copy=False)
         # What is sent may come from memory (`HyperFed`): then nothing has told the learner its sizes in this process.
         learner.bind(self.data.shape[1] + self.rule.extra_columns, len(self.memory.agreement.classes))
@@ -267,12 +267,15 @@ class TrainingSite(SummingSite[TrainingMemory]):
         if self.memory.model is None:
             return {}
         centre, spread = self.agreement.scale
+        network = self.rule.network_at(self.name)
+        other = {} if network is None or network == self.rule.network else {"network": network.plain()}
         return {
             "model": self.memory.model.numpy(),
             "centre": centre,
             "spread": spread,
             "classes": list(self.memory.agreement.classes),
             **self.names.left_out(),
+            **other,
         }
 
     def model_file(self) -> bytes:
@@ -297,12 +300,13 @@ class TrainingSite(SummingSite[TrainingMemory]):
         rule = self.rule
         classes = self.memory.agreement.classes
         columns = self.data.shape[1]
-        first = rule.build_learner().start(columns + rule.extra_columns, len(classes), np.random.default_rng(0))
+        learner = rule.build_learner(self.name)
+        first = learner.start(columns + rule.extra_columns, len(classes), np.random.default_rng(0))
         return TrainedModel(
             method=self.method_type.name,  # type: ignore[attr-defined]
             names=classes,
             learner=str(rule.learner),
-            options=rule.learner_options(),
+            options=rule.learner_options(self.name),
             parameters=Tree(first) | rule.shared(Tree(first)),
             columns=columns,
             centre=None,

@@ -19,7 +19,7 @@ from fedgeom.federation.site import Site
 from fedgeom.federation.steps import Step
 from fedgeom.methods.poincare_map.model import PoincareMapModel, landmarks_of
 from fedgeom.methods.poincare_map.site import CountLandmarkRows, PoincareMapSite, make_model
-from fedgeom.preparation.landmark_map import LandmarkMap, columns_to_map
+from fedgeom.preparation.landmark_map import LandmarkMap, map_steps
 from fedgeom.protocols.cohort import join
 from fedgeom.protocols.model_delivery import HandOut, hand_out
 from fedgeom.protocols.names import AgreeOnNames, agree_on_names
@@ -35,7 +35,7 @@ class PoincareMapSettings(Settings):
     """The dimension of the ball; 2: the disc."""
     n_columns: Annotated[int, Between(1, 4096)] | Literal["auto"] | None = "auto"
     """Of how many of the first prepared columns landmarks are means; None: of all. "auto": of the first 20 principal
-    components, where the last step is ``pca``, and of all columns elsewhere."""
+    components of rows that are prepared, and of all columns of rows that are taken as they are."""
     n_neighbors: Annotated[int, Between(1, 100)] = 8
     """How many nearest landmarks each is tied to in their graph."""
     gamma: Annotated[float, POSITIVE] = 4.0
@@ -76,15 +76,14 @@ class PoincareMap(PoincareMapSettings, Method):
     @property
     def own_steps(self) -> tuple[Step, ...]:
         """The map is a step of preparation: the last one."""
-        return (self.as_step(columns_to_map(self.prepare or (), self.n_columns)),)  # type: ignore[arg-type]
+        return map_steps(self.prepare or (), self.as_step())  # type: ignore[arg-type]
 
-    def as_step(self, n_columns: int | None = None) -> LandmarkMap:
+    def as_step(self) -> LandmarkMap:
         """Return the step that makes the map of rows, for the preparation of another method."""
-        columns = self.n_columns if isinstance(self.n_columns, int) else n_columns
         return LandmarkMap(
             n_landmarks=self.n_landmarks,
             n_components=self.n_components,
-            n_columns=columns,
+            n_columns=self.n_columns,
             n_neighbors=self.n_neighbors,
             gamma=self.gamma,
             sigma=self.sigma,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -17,6 +18,7 @@ import numpy.typing as npt
 from scipy.special import expit, gammaln, xlogy
 
 from fedgeom.arrays import Bools, Floats, Ints
+from fedgeom.data.rows import dense
 from fedgeom.federation.messages import Array
 from fedgeom.methods.regression.settings import RegressionSettings
 
@@ -42,6 +44,8 @@ RESTS_ON = 12
 USUAL_STEPS = 6
 ROWS_PER_NUMBER = 3
 """How many rows there are for each number of that many steps at least, where policies have floors."""
+SAME_COLUMN = 1e-9
+"""A direction of standardised columns whose variance is less follows from the others."""
 USUAL_START = 2 * (math.log(3) + 4 / 3)
 """Weighted least squares from means of 3/4 and 1/4 have ±(log 3 + 4/3) for outcomes 1 and 0."""
 GENERAL = 6
@@ -305,11 +309,19 @@ def terms_length(count: int) -> int:
     return TERMS + count + count * (count + 1) // 2
 
 
+def columns_told_apart(tables: Sequence[Any]) -> int:
+    """Return how many columns of all sites' tables do not follow from the others and a constant."""
+    whole = np.vstack([dense(table, "the table") for table in tables]).astype(np.float64)
+    spread = whole.std(axis=0)
+    whole = (whole - whole.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+    return int((np.linalg.eigvalsh(whole.T @ whole / max(len(whole), 1)) > SAME_COLUMN).sum())
+
+
 def too_few_rows(rows: float, count: int, floor: int) -> str:
     """Say why so many coefficients cannot be fitted from so few rows; "" where they can, or policies have no floors.
 
     Each step adds numbers of which every weighted sum is one over rows. With nearly as many numbers as rows, some of
-    these sums would rest on few rows.
+    these sums would rest on few rows. Columns that follow from others, such as the last of a column's words, add none.
     """
     wanted = ROWS_PER_NUMBER * USUAL_STEPS * terms_length(count)
     if floor <= 1 or rows >= wanted:

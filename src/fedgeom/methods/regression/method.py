@@ -24,6 +24,7 @@ from fedgeom.methods.regression.core import (
     NewtonFit,
     between_length,
     columns_length,
+    columns_told_apart,
     squares_length,
     terms_length,
     too_few_rows,
@@ -46,6 +47,7 @@ from fedgeom.protocols.cohort import Cohort, join
 from fedgeom.protocols.model_delivery import HandOut, hand_out
 from fedgeom.protocols.names import AgreeOnNames, agree_on_names
 from fedgeom.protocols.secure_sum.messages import SumQuestion, SumResult
+from fedgeom.registry import did_you_mean
 
 SOON = "how soon the fit converges"
 ENDS = "whether the fit converges"
@@ -64,6 +66,7 @@ class Regression(RegressionSettings, Method):
     site: ClassVar[type[Site[Any]]] = RegressionSite
     model_type: ClassVar[type[Model]] = RegressionModel
     column_floors: ClassVar[bool] = True
+    standardises: ClassVar[bool] = True
 
     @property
     def sums_by_class(self) -> bool:  # type: ignore[override]
@@ -80,6 +83,11 @@ class Regression(RegressionSettings, Method):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.treatment and any(step.name == "scale" for step in self.preparing):
+            raise InputError(
+                f'treatment={self.treatment!r} given, and a step "scale" after which its column is no longer 0 and 1; '
+                'wanted preparation without it, such as prepare=["one-hot", "impute"]'
+            )
         if self.family != "binomial" and self.holdout is not None:
             raise InputError(
                 f'holdout={self.holdout!r} given with family="{self.family}"; rows kept aside are counted by class: '
@@ -117,9 +125,20 @@ class Regression(RegressionSettings, Method):
 
     def check_limits(self, sites: Sequence[SiteData], policy: Policy) -> None:
         """Refuse more columns than a message can hold products of."""
+        columns = sites[0].columns
+        if self.treatment and columns and self.treatment not in columns:
+            words = [
+                name for name in columns if name.startswith((f"{self.treatment} = ", f"{self.treatment} is "))
+            ]
+            meant = (
+                f"one of its words: {', '.join(map(repr, words))}" if words else "the name of a column of 0 and 1"
+            )
+            hint = "" if words else did_you_mean(self.treatment, columns)
+            raise InputError(f"treatment={self.treatment!r} given, which is no column; wanted {meant}.{hint}")
         count = sites[0].shape[1] + 1
         size = 8 * max(terms_length(count), squares_length(count))
-        why = too_few_rows(sum(map(len, sites)), self._count(sites[0].shape[1]), policy.class_floors[1])
+        fitted = self._count(columns_told_apart([site.X for site in sites]))
+        why = too_few_rows(sum(map(len, sites)), fitted, policy.class_floors[1])
         if why:
             raise InputError(why)
         limit = min(policy.max_message_bytes, LARGEST_MESSAGE)
@@ -166,11 +185,11 @@ class Regression(RegressionSettings, Method):
             in_order(self, classes)
         fit = NewtonFit()
         count = self._count(cohort.columns)
+        left_out = left_out_of(cohort.preparation, self)
 
         def after(question: SumQuestion, length: int) -> SumResult:
             result = cohort.sum_checked(question, length=length)
             try:
-                left_out = left_out_of(cohort.preparation, self)
                 take(fit, type(question), result, self, left_out, cohort.class_floors[1])
             except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
                 raise InputError(
@@ -180,7 +199,7 @@ class Regression(RegressionSettings, Method):
 
         last = after(SumRegressionColumns(classes=classes), 2 * columns_length(cohort.columns))
         assert fit.scale is not None
-        why = too_few_rows(fit.scale.rows, count, cohort.class_floors[1])
+        why = too_few_rows(fit.scale.rows, count - len(left_out), cohort.class_floors[1])
         if why:
             raise InputError(why)
         while not fit.finished:
@@ -195,7 +214,7 @@ class Regression(RegressionSettings, Method):
             in_order(self, classes),
             sites=len(last.sites),
             floor=cohort.class_floors[0],
-            left_out=left_out_of(cohort.preparation, self),
+            left_out=left_out,
         )
         sites.metrics |= {"sites": len(cohort.left), **model.statistics}
         self._say(cohort, model)

@@ -189,7 +189,8 @@ class RegressionSite(SummingSite[RegressionMemory]):
             raise ProtocolError("this step of the fit does not come next")
         self.check_size(terms_length(self.count))
         assert fit.scale is not None
-        why = too_few_rows(fit.scale.rows, self.count, self.joining.class_floors[1])
+        left_out = left_out_of(self.preparing.preparation(), self.settings)
+        why = too_few_rows(fit.scale.rows, self.count - len(left_out), self.joining.class_floors[1])
         if why:
             raise ProtocolError(why)
         assert fit.at is not None

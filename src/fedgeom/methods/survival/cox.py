@@ -170,6 +170,7 @@ class Cox(CoxSettings, Method):
     site: ClassVar[type[Site[Any]]] = CoxSite
     model_type: ClassVar[type[Model]] = CoxModel
     column_floors: ClassVar[bool] = True
+    standardises: ClassVar[bool] = True
     takes_holdout: ClassVar[bool] = False
 
     def __post_init__(self) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
 import fedgeom
 from fedgeom import FedProto
 from fedgeom.errors import InputError
-from fedgeom.methods.iterative import Round, TowardsPrototypes, Tree
+from fedgeom.methods.catalogue import read_model
+from fedgeom.methods.iterative import MLP, Round, TowardsPrototypes, Tree
 from tests.methods.iterative.algorithms import by_differences as hand
 from tests.methods.iterative.torching import DIGITS, digits, torch
 
@@ -77,3 +80,38 @@ def test_by_hand():
     np.testing.assert_allclose(found.model.parameters["prototypes"], prototypes, **hand.NEAR)
     for site, w in zip(hand.sites(), networks, strict=True):
         hand.agrees(found.model.for_site(found.local[site.name]).parameters, w, names)
+
+
+def test_sites_have_networks_of_their_own():
+    """As in Tan et al. 2022, where models differ: prototypes are all that sites share."""
+    sites = digits()
+    first, second, *_ = [site.name for site in sites]
+    own = MLP(hidden=200)
+    rule = FedProto(**DIGITS | {"n_rounds": 30}, networks={second: own})
+    assert FedProto.from_terms(json.loads(json.dumps(rule.terms()))) == rule
+    run = fedgeom.run(rule, sites, seed=0, holdout=0.25)
+    assert "network" not in run.local[first]
+    for model in (
+        run.model.for_site(run.local[second]),
+        read_model(run.model.to_bytes()).for_site(run.local[second]),
+    ):
+        assert np.asarray(model.parameters["body.0.weight"]).shape == (200, 64)
+        right = np.mean(model.predict(sites[1].X).astype(str) == sites[1].y.astype(str))
+        assert right > 0.6
+    plain = rule.plain(sites, seed=0).model
+    secure = fedgeom.run(rule, sites, seed=0).model
+    assert plain.to_bytes() == secure.to_bytes()
+    assert (
+        secure.parameters["prototypes"].tobytes()
+        != fedgeom.run(FedProto(**DIGITS), sites, seed=0).model.parameters["prototypes"].tobytes()
+    )
+
+
+def test_networks_that_do_not_fit_are_refused():
+    with pytest.raises(InputError, match="that of 'a' makes 7 features, network='mlp' 32; pro"):
+        FedProto(**DIGITS, networks={"a": MLP(features=7)})
+    with pytest.raises(InputError, match="wanted networks by the names of sites"):
+        FedProto(**DIGITS, networks=["mlp"])
+    sites = digits()
+    with pytest.raises(InputError, match=f"networks names a site 'sit-1'; there are {sites[0].name}"):
+        fedgeom.run(FedProto(**DIGITS, networks={"sit-1": MLP(hidden=20)}), sites)

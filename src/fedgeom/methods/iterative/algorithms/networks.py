@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
 from fedgeom.arrays import Floats
+from fedgeom.data.sites import SiteData
 from fedgeom.errors import InputError
-from fedgeom.federation.settings import POSITIVE, Between
+from fedgeom.federation.policy import Policy
+from fedgeom.federation.settings import POSITIVE, Between, Choice, shown
 from fedgeom.methods.iterative.algorithm import Algorithm
 from fedgeom.methods.iterative.algorithms.personal import with_own_head
 from fedgeom.methods.iterative.heads import PERSONAL, Linear, Orthonormal, TwoHeadSum
@@ -22,10 +25,12 @@ from fedgeom.methods.iterative.losses import (
     SquaredError,
     TowardsPrototypes,
 )
+from fedgeom.methods.iterative.networks import Network
 from fedgeom.methods.iterative.settings import HeadOrName, LossOrName, NetworkOrName, Round
 from fedgeom.methods.iterative.task import Task
 from fedgeom.methods.iterative.tree import State, Tree
 from fedgeom.protocols.fixed_point import Packing
+from fedgeom.registry import did_you_mean
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -225,6 +230,39 @@ def unit_rows(Z: Floats) -> Floats:
 PARTS = ("prototypes", "counts")
 
 
+@dataclass(frozen=True)
+class SiteNetwork(Choice):
+    """The network of one site."""
+
+    kind: ClassVar[str] = "site_network"
+    wanted: ClassVar[str] = "networks by the names of sites"
+
+    site: str
+    network: Network
+
+    @classmethod
+    def read(cls, value: Any, setting: str) -> SiteNetwork:
+        """Return it from a table with the site, and the network's name and settings."""
+        if isinstance(value, cls):
+            return value
+        if not isinstance(value, Mapping) or not isinstance(value.get("site"), str):
+            raise InputError(
+                f'{setting}={shown(value)} given; wanted networks by the names of sites, {{"north": MLP(hidden=256)}}'
+            )
+        return cls(value["site"], Network.read({key: one for key, one in value.items() if key != "site"}, setting))
+
+    def plain(self) -> dict[str, Any]:
+        """Return it as it travels."""
+        plain = self.network.plain()
+        return {"site": self.site} | ({"name": plain} if isinstance(plain, str) else plain)
+
+
+if TYPE_CHECKING:
+    SiteNetworks = tuple[SiteNetwork, ...] | Mapping[str, str | Network]
+else:
+    SiteNetworks = tuple[SiteNetwork, ...]
+
+
 @dataclass(frozen=True, kw_only=True)
 class FedProto(Algorithm):
     """For sites that keep their networks to themselves: only the mean feature of each class is shared.
@@ -244,11 +282,41 @@ class FedProto(Algorithm):
     """A network; its features are what is averaged."""
     loss: LossOrName = TowardsPrototypes.name
     """TowardsPrototypes(lam=1.0)."""
+    networks: SiteNetworks = ()
+    """Networks of single sites by their names, {"north": MLP(hidden=256)}, with as many features; all others have
+    ``network``."""
 
     def __post_init__(self) -> None:
+        if isinstance(self.networks, Mapping):
+            listed = tuple(SiteNetwork(site, Network.read(one, "networks")) for site, one in self.networks.items())
+            object.__setattr__(self, "networks", listed)
         super().__post_init__()
-        if self.network is None or not isinstance(self.head, Linear) or self.weights != "sites":
+        if not isinstance(self.network, Network) or not isinstance(self.head, Linear) or self.weights != "sites":
             raise InputError('FedProto wants a network, head="linear" and weights="sites"')
+        width = self.network.width
+        for site, network in self._by_site().items():
+            if network.width != width:
+                raise InputError(
+                    f"networks: that of {site!r} makes {network.width} features, network={self.network.name!r} "
+                    f"{width}; prototypes are means of features, so wanted as many everywhere, such as by "
+                    f"embedding_dim={width}"
+                )
+
+    def _by_site(self) -> dict[str, Network]:
+        return {one.site: one.network for one in self.networks if isinstance(one, SiteNetwork)}
+
+    def check_limits(self, sites: Sequence[SiteData], policy: Policy) -> None:
+        """Refuse networks of sites that there are not."""
+        super().check_limits(sites, policy)
+        names = [site.name for site in sites]
+        unknown = next((site for site in self._by_site() if site not in names), None)
+        if unknown is not None:
+            hint = did_you_mean(unknown, names)
+            raise InputError(f"networks names a site {unknown!r}; there are {', '.join(names)}.{hint}")
+
+    def network_at(self, site: str) -> Network | None:
+        """Return the site's own network, where it has one."""
+        return self._by_site().get(site) or super().network_at(site)
 
     def shared(self, model: Tree) -> Tree:
         """Return the prototypes, (classes, d), and how many rows each is the mean of, (classes,): none at first."""

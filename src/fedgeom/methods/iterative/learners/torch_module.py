@@ -202,7 +202,7 @@ class TorchLearner(Learner):
         from fedgeom.methods.iterative.learners.flat_module import divided  # needs torch
 
         module = self._loaded.load(parameters).module
-        found: Floats = self._in_parts(divided(module).features, self._rows(X)).numpy()
+        found: Floats = self._in_parts(divided(module).features, X, self._rows).numpy()
         return found
 
     def scores(self, parameters: Parameters, Z: Floats) -> Floats:
@@ -210,20 +210,19 @@ class TorchLearner(Learner):
         from fedgeom.methods.iterative.learners.flat_module import divided  # needs torch
 
         flat = self._loaded.load(parameters)
-        rows = self._torch.from_numpy(np.asarray(Z, np.float32)).to(flat.device)
-        found: Floats = self._in_parts(divided(flat.module).scores, rows).numpy()
+        found: Floats = self._in_parts(divided(flat.module).scores, Z, self._numbers).numpy()
         return found
 
     def _scored(self, parameters: Parameters, X: Floats) -> torch.Tensor:
-        return self._in_parts(self._loaded.load(parameters).module, self._rows(X))
+        return self._in_parts(self._loaded.load(parameters).module, X, self._rows)
 
-    def _in_parts(self, function: Any, rows: torch.Tensor) -> torch.Tensor:
+    def _in_parts(self, function: Any, X: Floats, as_tensor: Callable[[Floats], torch.Tensor]) -> torch.Tensor:
         """Return what a function of the module makes of rows, as in evaluation, on the processor."""
         self._loaded.module.eval()
-        width = math.prod(rows.shape[1:])
-        at_once = min(MOST_ROWS_AT_ONCE, max(1, NUMBERS_AT_ONCE // max(width, 1)))
+        at_once = min(MOST_ROWS_AT_ONCE, max(1, NUMBERS_AT_ONCE // max(math.prod(X.shape[1:]), 1)))
         with self._torch.no_grad():
-            return self._torch.cat([function(part).cpu() for part in self._torch.split(rows, at_once)])
+            parts = (as_tensor(X[at : at + at_once]) for at in range(0, max(len(X), 1), at_once))
+            return self._torch.cat([function(part).cpu() for part in parts])
 
     def fit(
         self,
@@ -332,7 +331,7 @@ class TorchLearner(Learner):
 
         torch = self._torch
         flat = self._loaded
-        rows = self._rows(X)
+        whole = self._rows(X) if isinstance(X, np.ndarray) else None
         labels = torch.from_numpy(y).to(flat.device)
         counts = torch.bincount(labels, minlength=self._sizes[1]).float()
         previous = objective.previous
@@ -347,7 +346,8 @@ class TorchLearner(Learner):
 
         def batch(at: Ints) -> Batch:
             index = torch.from_numpy(at).to(flat.device)
-            inputs = effort.augmentation(rows[index], generator)
+            rows = self._rows(X[at]) if whole is None else whole[index]
+            inputs = effort.augmentation(rows, generator)
             parts = None if weighed is None else weighed[index]
             return Batch(inputs, labels[index], network, counts, generator, looked_at, before, parts, given)
 
@@ -369,8 +369,11 @@ class TorchLearner(Learner):
 
     def _rows(self, X: Floats) -> torch.Tensor:
         """Return rows as the module takes them; those that are single precision already are not copied."""
-        rows = self._torch.from_numpy(np.ascontiguousarray(X, np.float32)).to(self._loaded.device)
+        rows = self._numbers(X)
         return rows if self.shape is None else rows.view(len(X), *self.shape)
+
+    def _numbers(self, X: Floats) -> torch.Tensor:
+        return self._torch.from_numpy(np.ascontiguousarray(X, np.float32)).to(self._loaded.device)
 
     @contextmanager
     def _seeded(self, seed: int) -> Iterator[None]:
