@@ -105,6 +105,17 @@ def rare_cell() -> list[SiteData]:
     return _words(codes, ("f", "m", "x"))
 
 
+def rare_number() -> list[SiteData]:
+    """Add a column that is 0 in most rows, and of one class in all but a single row."""
+    found = []
+    for at, site in enumerate(tables()):
+        place = np.arange(len(site))
+        there = (place % 4 == 0) | ((at == 1) & (place == PLANTED))
+        cells = np.where(there, 2 + site.X[:, 0], 0.0)
+        found.append(replace(site, table=np.column_stack([site.X, cells]), columns=(*site.columns, "dose")))
+    return found
+
+
 def outlier() -> list[SiteData]:
     """Put one number far from all others."""
     sites = tables()
@@ -204,6 +215,11 @@ READ: dict[str, tuple[Callable[[], list[SiteData]], dict[str, Any], str]] = {
         rare_cell,
         {"moments": fedgeom.Moments(prepare=[OneHot()], **EUCLIDEAN)},
         "4 of 125 rows of the rarer class, with label and word",
+    ),
+    "a number that one row of a class has": (
+        rare_number,
+        {"ridge": fedgeom.Ridge(features="linear"), "moments": fedgeom.Moments(**EUCLIDEAN)},
+        "with Ridge a weighted sum of the numbers rests on the one row",
     ),
     "numbers as they are and clipped": (
         outlier,

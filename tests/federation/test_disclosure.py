@@ -13,16 +13,22 @@ from fedgeom.federation.disclosure import (
     ALIKE,
     ALIKE_IN_CLASS,
     COMPLEMENT,
+    COUNTS_AS_0,
+    COUNTS_AS_1,
     FEW,
     FEW_IN_CLASS,
     KEPT,
     TOTAL,
     FloorLayout,
     Judgement,
+    count_cells,
     count_looks,
     judge,
     merge_bins,
+    small_cells,
 )
+from fedgeom.federation.steps import Columns, FitContext, StepFit
+from fedgeom.preparation.floors import ColumnFloors
 
 FLOORS = (3, 10)
 
@@ -386,3 +392,41 @@ def test_columns_of_a_few_values_are_kept_in_small_classes() -> None:
     labels = [np.array(["a", "b"])[np.arange(16) % 2] for _ in range(5)]
     tables = [np.round(rng.normal(3, 0.2, (16, 4)), 1) for _ in labels]
     assert judged(tables, labels=labels).kept.tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_small_cells_are_those_of_a_class_with_few_rows_or_sites(sparse: bool) -> None:
+    """Against counts by hand: nine rows, ten of two sites, ten of three, many; and columns of 0 and 1."""
+    rng = np.random.default_rng(0)
+    tables = [np.zeros((60, 6)) for _ in range(4)]
+    codes = np.repeat([0, 1, -1], 20)
+    for at, table in enumerate(tables):
+        table[:3, 0] = rng.random(3) + 2 if at < 3 else 0
+        table[:5, 1] = rng.random(5) + 2 if at < 2 else 0
+        table[:4, 2] = rng.random(4) + 2 if at < 3 else 0
+        table[:20, 3] = rng.random(20) + 2
+        table[20:40, :4] = 3.0
+        table[40:, :] = 3.0  # of no class
+        table[:2, 4] = 1
+        table[:20, 5] = np.arange(20) % 2
+        table[1, 5] = 7 if at == 1 else 1
+    counts = sum(
+        count_cells(
+            [csr_array(one[:30]), csr_array(one[30:])] if sparse else [one[:30], one[30:]], codes, 2, 6, FLOORS[1]
+        )
+        for one in tables
+    )
+    found = small_cells(np.asarray(counts), (2, 6), FLOORS)
+    np.testing.assert_array_equal(found[0], [COUNTS_AS_0, COUNTS_AS_0, 0, 0, 0, COUNTS_AS_1])
+    np.testing.assert_array_equal(found[1], [0, 0, 0, 0, 0, COUNTS_AS_1])
+    step = ColumnFloors(small_cells_as_zero=True)
+    fit = StepFit()
+    fit.put(small=found, why=np.zeros(6), kept=np.arange(6))
+    block = csr_array(tables[1]) if sparse else tables[1]
+    made = step.transform_learnt(FitContext(Columns(width=6)), fit, block, codes)
+    made = made.toarray() if sparse else made
+    wanted = tables[1].copy()
+    wanted[:20, :2] = 0
+    wanted[1, 5] = 1
+    np.testing.assert_array_equal(made, wanted)
+    np.testing.assert_array_equal(tables[1][1, 5], 7)

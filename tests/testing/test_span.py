@@ -16,6 +16,7 @@ from fedgeom.arrays import Floats
 from fedgeom.data.sites import SiteData
 from fedgeom.errors import FedgeomError, InputError
 from fedgeom.federation.policy import Policy, StrictPolicy
+from fedgeom.methods.aggregation import GroupMedian
 from fedgeom.methods.ridge.features import Binned, LinearFeatures
 from fedgeom.preparation.one_hot import OneHot
 from fedgeom.preparation.pca import PCA
@@ -23,7 +24,7 @@ from fedgeom.preparation.scale import Clip, Scale
 from fedgeom.preparation.select_variable import SelectVariable
 from fedgeom.testing.few import OPEN, no_sum_rests_on_few, odd_tables, odd_updates
 from fedgeom.testing.rehearsal import CheckContext, Rehearsal
-from fedgeom.testing.span import RowTerms, SmallGroup, SumReplay, row_terms, small_groups, updated_terms
+from fedgeom.testing.span import RowChange, RowTerms, SmallGroup, SumReplay, row_terms, small_groups, updated_terms
 from tests.attacks.cells import steps_towards_anchors
 
 POLICY = StrictPolicy()
@@ -336,20 +337,80 @@ def nested(at: int, X: Floats, y: Any) -> tuple[Floats, Any]:
     return found, y
 
 
-@finding("N3: what few rows have of two columns, by the sum of products; of one, by that of squares")
-@pytest.mark.parametrize("odd", [one_dose, two_sparse, one_seven])
+@finding("N3: what few rows have of two columns, by the sum of products")
+@pytest.mark.parametrize("odd", [one_dose, two_sparse])
 def test_n3_small_cells(odd: Change) -> None:
     assert_none(groups_of(fedgeom.Ridge(features="linear"), tables(odd)))
 
 
-@finding("N14: of a class, the number of the only row in which a column is not 0")
-def test_n14_class_sums_of_sparse_columns() -> None:
-    def one_of_a_class(at: int, X: Floats, y: Any) -> tuple[Floats, Any]:
-        place = np.arange(len(X))
-        there = (place % 4 == 0) | ((at == 1) & (place == 7))  # rows of "a", and one of "b"
+def test_n3_a_third_value_of_a_column_of_0_and_1_counts_as_1() -> None:
+    """Else the sum of squares less that of the column is 42."""
+    assert_none(groups_of(fedgeom.Ridge(features="linear"), tables(one_seven)))
+
+
+def one_of_a_class(at: int, X: Floats, y: Any) -> tuple[Floats, Any]:
+    """A column is 0 in most rows, and of a class in all but one."""
+    place = np.arange(len(X))
+    there = (place % 4 == 0) | ((at == 1) & (place == 7))  # rows of "a", and one of "b"
+    return np.column_stack([X, np.where(there, 2 + X[:, 0], 0.0)]), y
+
+
+def sparse_class(at: int, X: Floats, y: Any) -> tuple[Floats, Any]:
+    """A column is 0 in most rows, and of a class in all but 30 of two sites."""
+    place = np.arange(len(X))
+    there = (place % 4 == 0) | ((at < 2) & (place % 2 == 1) & (place < 30))
+    return np.column_stack([X, np.where(there, 2 + X[:, 0], 0.0)]), y
+
+
+@pytest.mark.parametrize("odd", [one_of_a_class, sparse_class])
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"balanced": True},
+        {"prepare": [Scale()]},
+        {"prepare": "table"},
+        {"aggregation": GroupMedian(n_groups=3)},
+    ],
+    ids=["plain", "balanced", "scaled", "prepared", "in groups"],
+)
+def test_n14_class_sums_of_sparse_columns(odd: Change, more: Any) -> None:
+    method = fedgeom.Ridge(features="linear", **more)
+    sites = tables(odd, sites=9 if "aggregation" in more else 5)
+    assert_none(groups_of(method, sites))
+
+
+def test_n14_numbers_in_small_cells_count_as_0_where_they_are_learnt_from_and_nowhere_else() -> None:
+    sites = tables(one_of_a_class)
+    changed = [replace(site, table=site.X.copy()) for site in sites]
+    changed[1].table[7, 3] = 0.0
+    method = fedgeom.Ridge(features="linear", holdout=0.25)
+    run = fedgeom.run(method, sites, policy=POLICY)
+    same = fedgeom.run(method, changed, policy=POLICY)
+    assert run.model.preparation is None
+    new = sites[0].X
+    np.testing.assert_array_equal(run.model.predict_proba(new), same.model.predict_proba(new))
+    relaxed = fedgeom.run(method, sites)
+    assert np.abs(relaxed.model.predict_proba(new) - run.model.predict_proba(new)).max() > 1e-6
+
+
+@finding("N14: of a class, the number of the only changed row in which a column is not 0")
+def test_n14_class_sums_of_changed_rows() -> None:
+    sites = tables(one_of_a_class)
+    more = [replace(site, table=site.X + np.array([1e-3, 0, 0, 0])) for site in sites]
+    changes = [RowChange(tuple(more))]
+    found = updated_terms(fedgeom.Ridge(features="linear"), sites, changes, POLICY)
+    assert_none(small_groups(found, [], POLICY.min_rows, POLICY.min_sites))
+
+
+@finding("N18: of a fold, the numbers of the few rows in which a column is not 0")
+def test_n18_folds_of_sparse_columns() -> None:
+    def few_in_a_fold(at: int, X: Floats, y: Any) -> tuple[Floats, Any]:
+        there = np.isin(np.arange(len(X)), [2 * at, 2 * at + 1, 20 + at, 31 - at])  # ten of each class
         return np.column_stack([X, np.where(there, 2 + X[:, 0], 0.0)]), y
 
-    assert_none(groups_of(fedgeom.Ridge(features="linear"), tables(one_of_a_class)))
+    method = fedgeom.Ridge(features="linear", alpha="folds")
+    assert_none(groups_of(method, tables(few_in_a_fold)))
 
 
 @pytest.mark.parametrize("odd", [small_cell, nested])
@@ -485,11 +546,12 @@ def test_n15_bins_of_held_out_rows() -> None:
     assert_none(groups_of(odd.method(fedgeom.Ridge(features=["linear", "binned"])), odd.sites))
 
 
-@finding("N17: of a bin, products with columns of the few rows by which a run and its update differ")
-def test_n17_bins_of_a_run_and_its_updates() -> None:
+def test_n17_bins_of_a_run_that_can_be_updated_are_refused() -> None:
+    """Of a bin, products with columns would be those of the few rows by which a run and its update differ."""
     sites, changes = odd_updates()["updates"]
-    found = updated_terms(fedgeom.Ridge(features=["linear", "binned"]), sites, changes, POLICY)
-    assert_none(small_groups(found, [], POLICY.min_rows, POLICY.min_sites))
+    method = fedgeom.Ridge(features=["linear", "binned"])
+    with pytest.raises(FedgeomError, match='"binned" with updatable=True'):
+        updated_terms(method, sites, changes, POLICY)
 
 
 @pytest.mark.parametrize("share", [0.3, 0.5, 0.7])

@@ -27,6 +27,12 @@ Totals
     which it does not; where it does in one, the weights are those of the block, and all rows without are counted. Sites
     with few rows for their columns cannot tell.
 
+Small cells
+    Of a class, few rows may have another number than 0 in a column: then the sum over the class is that of these few.
+    Where rows of classes are added up, such numbers count as 0, in the rows that are learnt from, before all else is
+    counted and summed. To leave the column out would cost much more: of sparse ones, most have a small cell. Columns of
+    0 and 1 stay as they are; numbers that few rows have there count as 1.
+
 Words
     A column of words becomes columns of 0 and 1, of which one is 1 in each row. Where one of them is left out, the
     others together show it: so another one goes as well, in which enough rows and sites hide it, or the whole column.
@@ -59,6 +65,8 @@ REASONS = {
     TOTAL: "but in too few rows or at too few sites, it follows from the columns before it",
     COMPLEMENT: "a rarer word of the same column was left out, which all others together would show",
 }
+COUNTS_AS_0, COUNTS_AS_1 = 1, 2
+"""What numbers that few rows have count as (`small_cells`)."""
 MOST_LOOKS = 512
 """Of more looks, pairs are not compared: their counts would be longer than the sums that they guard."""
 MOST_TOTALS = 128
@@ -250,6 +258,57 @@ def count_looks(
     return np.concatenate(found).astype(np.int64)
 
 
+def cell_counts_length(classes: int, width: int) -> int:
+    """Return how many numbers `count_cells` has; none where no classes are known."""
+    return 2 * (classes + 1) * width if classes else 0
+
+
+def count_cells(blocks: Iterable[Any], codes: Ints, classes: int, width: int, floor: int) -> Ints:
+    """Return in how many of a site's rows each column is another number than 0, for each class, and whether in any.
+
+    Behind the classes, in how many rows it is neither 0 nor 1. ``blocks`` are the rows in order, (rows, columns), codes
+    (all rows,) their classes, -1 for none. No count is larger than ``floor``. Returns (2 · (classes + 1) · width,), i8.
+    """
+    found = np.zeros((classes + 1, width), np.int64)
+    first = 0
+    for block in blocks:
+        some = codes[first : first + block.shape[0]]
+        first += block.shape[0]
+        for at in range(classes):
+            rows = np.flatnonzero(some == at)
+            for start in range(0, len(rows), FIRST_ROWS):
+                if (found[[at, classes]] >= floor).all():
+                    break
+                cells = block[rows[start : start + FIRST_ROWS]]
+                if is_sparse(cells):
+                    there = np.isfinite(cells.data) & (cells.data != 0)
+                    found[at] += np.bincount(cells.indices[there], minlength=width)
+                    found[classes] += np.bincount(cells.indices[there & (cells.data != 1)], minlength=width)
+                else:
+                    others: Bools = np.isfinite(cells) & (cells != 0)
+                    found[at] += others.sum(axis=0)
+                    found[classes] += (others & (cells != 1)).sum(axis=0)
+    return np.concatenate([np.minimum(found, floor).ravel(), (found > 0).ravel()]).astype(np.int64)
+
+
+def small_cells(counts: Ints, shape: tuple[int, int], floors: tuple[int, int]) -> npt.NDArray[np.uint8]:
+    """Return what a number counts as in each cell, (classes, columns): itself, `COUNTS_AS_0` or `COUNTS_AS_1`.
+
+    counts are those of `count_cells` over all sites; where groups of sites are summed apart, of each, one behind the
+    other. shape has how many classes and columns there are; ``floors`` are sites and rows, of the strictest policy.
+    Columns of 0 and 1 stay as they are: sums of them are counts. Where few rows have others there, these count as 1.
+    """
+    least_sites, least_rows = floors
+    classes, width = shape
+    # (groups, classes + 1, columns) each
+    rows, sites = np.moveaxis(counts.reshape(-1, 2, classes + 1, width), 1, 0)
+    small = (rows > 0) & ((rows < least_rows) | (sites < least_sites))
+    few: Bools = np.asarray(small.any(axis=0))
+    rows, sites = rows[:, -1].sum(axis=0), sites[:, -1].sum(axis=0)
+    numbers = (rows >= least_rows) & (sites >= least_sites)
+    return np.where(numbers, COUNTS_AS_0 * few[:-1], COUNTS_AS_1 * (rows > 0)).astype(np.uint8)
+
+
 def _pieces(blocks: Iterable[Any]) -> Iterator[Any]:
     """Yield a few rows of each block first, then its others."""
     for block in blocks:
@@ -329,9 +388,12 @@ class _LookCounts:
             return
         places = np.flatnonzero(self.open)
         cells = some[:, places]
-        ordered = np.sort(cells, axis=0)
-        usual = (ordered[rows - self.floor :] == ordered[: self.floor]).any(axis=0)  # so many rows have one value
-        self.open[places[~usual & np.isfinite(cells).all(axis=0)]] = False
+        there = np.isfinite(cells)
+        ordered = np.sort(np.where(there, cells, np.nan), axis=0)  # gaps are last
+        spare = np.maximum(there.sum(axis=0) - self.floor, 0)
+        far = np.take_along_axis(ordered, spare + np.arange(self.floor)[:, None], axis=0)
+        usual = (far == ordered[: self.floor]).any(axis=0)  # all rows but too few have one value
+        self.open[places[~usual & (spare > 0)]] = False
 
     def rows(self) -> Ints:
         """Return how many rows differ, (looks,), at most the floor."""
@@ -407,6 +469,8 @@ class _PairCounts:
         found = self._blocks_apart(cells[order])
         left = self._left()
         left = left[self.counts[left] + found[left] < self.floor]
+        varied: Bools = (cells != cells[0]).any(axis=0)
+        left = left[varied[self.one[left]] | varied[self.other[left]]]  # rows tell no constants apart
         if len(left) and self._early is None:
             found[left] = np.maximum(found[left], self._triples_apart(cells[order], left))
         self.counts = np.minimum(self.counts + found, self.floor)

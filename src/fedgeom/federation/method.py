@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -65,6 +66,13 @@ METHODS = Registry("method", "fedgeom.methods")
 """All methods by name; importing `fedgeom.methods` fills in those that come with fedgeom."""
 
 
+@cache  # sites ask for it with each question
+def _floors(by_class: bool, gaps: bool, blank: bool, small_cells_as_zero: bool) -> Step:
+    """Return the step that leaves out columns that too few rows or sites set apart."""
+    settings = {"by_class": by_class, "gaps": gaps, "blank": blank, "small_cells_as_zero": small_cells_as_zero}
+    return Step.read({"name": FLOORS, **settings}, "prepare")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Method(Settings):
     """The base of all methods; a subclass is a frozen dataclass whose fields are its settings.
@@ -91,6 +99,9 @@ class Method(Settings):
     prepared: for methods that sum products of columns. Where rows are prepared they always are."""
     sums_by_class: ClassVar[bool] = False
     """Whether columns are summed for each class, so that they have floors in each."""
+    small_cells_as_zero: ClassVar[bool] = False
+    """Whether, where policies have floors, numbers other than 0 that few rows or sites of a class have in a column
+    count as 0 where they are learnt from: for methods that add up the rows of each class."""
     standardises: ClassVar[bool] = False
     """Whether the method standardises columns itself and tells coefficients per unit: a plain step "scale" at the end
     of the preparation, as in "table", would change the units alone, and is left out."""
@@ -153,8 +164,8 @@ class Method(Settings):
         first = next((at for at, step in enumerate(own) if step.sums()), len(own))
         gaps = any(bool(getattr(step, "add_indicator", False)) for step in own)
         shape = getattr(self, "shape", None) or getattr(getattr(self, "network", None), "shape", None)
-        settings = {"by_class": self.sums_by_class, "gaps": gaps, "blank": bool(shape)}
-        return (*own[:first], Step.read({"name": FLOORS, **settings}, "prepare"), *own[first:])
+        floors = _floors(self.sums_by_class, gaps, bool(shape), self.small_cells_as_zero)
+        return (*own[:first], floors, *own[first:])
 
     @property
     def asks_for_doubts(self) -> bool:

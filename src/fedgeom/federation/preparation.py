@@ -209,9 +209,14 @@ class Preparation:
             if name in self.raw.names and abs(middle[at]) > FAR
         }
 
-    def transform(self, site: SiteData, scratch: dict[Any, Any] | None = None) -> SiteData:
-        """Return a site's rows prepared, as one table; ``scratch`` is what sums of the same rows kept (`Prepared`)."""
-        rows = Prepared(site, self, scratch or {})
+    def transform(
+        self, site: SiteData, scratch: dict[Any, Any] | None = None, classes: tuple[str, ...] | None = None
+    ) -> SiteData:
+        """Return a site's rows prepared, as one table; ``scratch`` is what sums of the same rows kept (`Prepared`).
+
+        ``classes`` are those that were agreed on, where the rows are learnt from.
+        """
+        rows = Prepared(site, self, scratch or {}, classes=classes)
         table = _stacked(list(rows.blocks()), (len(site), self.columns.width))
         return site.with_table(table, self.columns.names)
 
@@ -332,11 +337,22 @@ class Prepared:
     preparation: Preparation
     scratch: dict[Any, Any] = field(default_factory=dict)
     keep: bool = False
+    classes: tuple[str, ...] | None = None
+    """The classes that were agreed on, where the rows are learnt from (`Step.transform_learnt`); None: they are not."""
 
     @property
     def labels(self) -> npt.NDArray[np.str_]:
         """The rows' labels, (rows,), text."""
         return self.site.y.astype(np.str_)
+
+    @property
+    def codes(self) -> Ints:
+        """The rows' classes, of those that were agreed on, (rows,); -1 for none."""
+        found: Ints = np.full(len(self), -1)
+        labels = self.labels
+        for at, name in enumerate(self.classes or ()):
+            found[labels == name] = at
+        return found
 
     def __len__(self) -> int:
         return len(self.site)
@@ -349,12 +365,16 @@ class Prepared:
         picker = Picker(self.site, made.raw, made.fill) if table is None else None
         source = self.site.table if table is None else table
         step = max(1, min(BLOCK_ROWS, BLOCK_CELLS // max(int(source.shape[1]), 1)))
+        codes = self.codes if self.classes else None
         for at in range(0, len(self), step):
             block = source[at : at + step]
             if picker is not None:
                 block = picker.pick(block)
             for one, ground, fit in list(zip(made.steps, grounds, made.fits, strict=False))[begun:]:
-                block = one.transform(ground, fit, block)
+                if codes is None:
+                    block = one.transform(ground, fit, block)
+                else:
+                    block = one.transform_learnt(ground, fit, block, codes[at : at + step])
             yield block
 
     def _begun(self) -> tuple[int, Any]:
@@ -365,7 +385,8 @@ class Prepared:
             return 0, None
         if self.keep and kept[0] < done and self._size() <= SMALL:
             self.scratch.pop("prepared", None)
-            once = Prepared(self.site, self.preparation, {"prepared": kept} if kept[0] else {})
+            begun = {"prepared": kept} if kept[0] else {}
+            once = Prepared(self.site, self.preparation, begun, classes=self.classes)
             self.scratch["prepared"] = kept = done, _stacked(list(once.blocks()), (len(self), 0))
         return kept
 
@@ -465,7 +486,9 @@ class Fitting:
         """Return what a site adds to the next sum."""
         at, ground = self._settle()
         before = Preparation(self.steps[:at], tuple(self.fits[:at]), self.raw, self.fill)
-        return self._ways[at].summand(ground, self.fits[at], Prepared(site, before, scratch, keep=True))
+        return self._ways[at].summand(
+            ground, self.fits[at], Prepared(site, before, scratch, keep=True, classes=self.classes)
+        )
 
     def take(self, total: Words) -> None:
         """Take the next sum over all sites."""
@@ -495,6 +518,10 @@ class Fitting:
         return Preparation(
             tuple(step for step, _ in working), tuple(fit for _, fit in working), self.raw, self.fill
         )
+
+    def changes_learnt(self) -> bool:
+        """Return whether rows that are learnt from are prepared otherwise than rows to predict."""
+        return any(step.changes_learnt(fit) for step, fit in zip(self.steps, self.fits, strict=False))
 
     def left_out(self) -> dict[str, list[str]]:
         """Return the columns that steps left out and that a run should name, by why."""

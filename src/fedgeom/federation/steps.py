@@ -142,6 +142,10 @@ class PreparedRows(Protocol):
     def labels(self) -> npt.NDArray[np.str_]:
         """The rows' labels, (rows,), text."""
 
+    @property
+    def codes(self) -> Ints:
+        """The rows' classes, of those that were agreed on, (rows,); -1 for none."""
+
     def __len__(self) -> int: ...
 
     def blocks(self) -> Iterator[Block]:
@@ -205,6 +209,14 @@ class Step(Choice):
     def transform(self, ground: FitContext, fit: StepFit, block: Block) -> Block:
         """Return a block of rows, prepared."""
         return block
+
+    def changes_learnt(self, fit: StepFit) -> bool:
+        """Return whether rows that are learnt from are transformed otherwise than others (`transform_learnt`)."""
+        return False
+
+    def transform_learnt(self, ground: FitContext, fit: StepFit, block: Block, codes: Ints) -> Block:
+        """Return a block of rows that are learnt from, prepared; codes (rows,) are their classes, -1 for none."""
+        return self.transform(ground, fit, block)
 
     def onnx(self, graph: Graph, ground: FitContext, fit: StepFit, rows: str) -> str:
         """Add what `transform` does to an ONNX graph, and return the name of the prepared rows."""

@@ -385,12 +385,16 @@ def _without(part: SiteData, rare: tuple[str, ...]) -> SiteData:
     return part.take(~np.isin(part.y.astype(str), rare))
 
 
-@memoize_per_object(key=lambda part, stamp, finished, scratch: stamp)  # the site is built anew, its rows are not
+@memoize_per_object(key=lambda part, stamp, finished, scratch, classes: (stamp, classes))  # sites are built anew
 def _prepared(
-    part: SiteData, stamp: bytes, finished: Callable[[], Preparation | None], scratch: dict[Any, Any] | None
+    part: SiteData,
+    stamp: bytes,
+    finished: Callable[[], Preparation | None],
+    scratch: dict[Any, Any] | None,
+    classes: tuple[str, ...] | None,
 ) -> SiteData:
     made = finished()
-    return part if made is None else made.transform(part, scratch)
+    return part if made is None else made.transform(part, scratch, classes)
 
 
 def finished_preparation(fitting: Fitting, *, prepares: bool) -> Preparation | None:
@@ -695,7 +699,7 @@ class PreparationPart(Part[PreparationMemory]):
         self.memory.done = True
         scratch = self.site.scratch.pop("preparing", None)
         learnt = self.site.raw_parts[0]
-        self.prepared(learnt, scratch if self._rows is learnt else None)
+        self.prepared(learnt, scratch if self._rows is learnt else None, learnt=True)
         self.site.check(self.site.settings)
         return RowsPrepared()
 
@@ -711,12 +715,19 @@ class PreparationPart(Part[PreparationMemory]):
         named = Columns(width=fitting.raw.width, names=self.site.whole.columns)
         return replace(fitting, raw=named).left_out()
 
-    def prepared(self, part: SiteData, scratch: dict[Any, Any] | None = None) -> SiteData:
-        """Return rows as the method sees them: prepared, once that is done; ``scratch``: what their sums kept."""
+    def prepared(self, part: SiteData, scratch: dict[Any, Any] | None = None, *, learnt: bool = False) -> SiteData:
+        """Return rows as the method sees them: prepared, once that is done; ``scratch``: what their sums kept.
+
+        ``learnt``: they are those that are learnt from.
+        """
         if not self.memory.done:
             return part
         stamp = fingerprint(b"prepared", self.joining.memory.terms_hash, msgspec.msgpack.encode(self.memory))
-        return _prepared(part, stamp, lambda: self.preparation() and self.fitting().with_idle(), scratch)
+        fitting = self.fitting()
+        classes = fitting.classes if learnt and fitting.changes_learnt() else None
+        return _prepared(
+            part, stamp, lambda: (classes or self.preparation()) and fitting.with_idle(), scratch, classes
+        )
 
     def check_raw(self, settings: Any, rows: SiteData) -> None:
         """Refuse a raw table that the steps of these settings cannot take."""
@@ -836,15 +847,22 @@ class FloorColumns(Steps):
     """The classes that sites have agreed on before; empty where they do not, as label names are their own."""
 
     def steps(self, shape: Shape, private: bool) -> Plan:
-        """Yield one sum where a policy has floors."""
+        """Yield one sum, or two, where a policy has floors."""
         floors = shape.policy.class_floors
+        planned = len(planned_sums(self.fitted, private=private))
         if shape.known and floors == (1, 1):
-            yield Sum(SumFloors(), 1, times=0, spare=1)
+            for _ in range(planned):
+                yield Sum(SumFloors(), 1, times=0, spare=1)
             return
         width = shape.columns if shape.raw_columns is None else shape.raw_columns
         some = floors if floors != (1, 1) else (2, 2)
         ground = FitContext(Columns(width=width), floors=some, sites=shape.n_sites, classes=self.classes)
-        last = yield Sum(SumFloors(), self.fitted[0].length(ground, StepFit()))
+        last: SumResult | None = None
+        for taken in range(planned):
+            length = self.fitted[0].length(ground, StepFit(taken=taken))
+            times = int(length > 0)
+            found = yield Sum(SumFloors(last=last), max(length, 1), times=times, spare=1 - times)
+            last = found if times else last
         yield Ask(PrepareRows(last=last), RowsPrepared())
 
 

@@ -245,7 +245,7 @@ class SummingSite(Site[Mem]):
     @property
     def data(self) -> SiteData:
         """The rows that the method works on: all of the site's, but for those kept aside for testing."""
-        return self.preparing.prepared(self.raw_parts[0])
+        return self.preparing.prepared(self.raw_parts[0], learnt=True)
 
     @property
     def aside(self) -> SiteData:

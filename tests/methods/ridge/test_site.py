@@ -61,7 +61,7 @@ def false_moments(ask: Any) -> Any:
 @pytest.mark.parametrize(
     ("lie", "words"),
     [
-        (other_part, "part 1 of the sum is not what round 3 is for"),
+        (other_part, "part 1 of the sum is not what round 4 is for"),
         (other_classes, "other classes than the sites agreed on"),
         (false_moments, "its tag does not fit"),
     ],

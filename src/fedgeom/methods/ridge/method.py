@@ -71,6 +71,7 @@ class Ridge(RidgeSettings, Method):
     site: ClassVar[type[Site[Any]]] = RidgeSite
     model_type: ClassVar[type[Model]] = RidgeModel
     column_floors: ClassVar[bool] = True
+    small_cells_as_zero: ClassVar[bool] = True
     doubts: ClassVar[bool] = True
 
     def check(self, sites: Sequence[SiteData], policy: Policy, seed: int = 0) -> list[Finding]:

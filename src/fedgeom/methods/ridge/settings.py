@@ -176,7 +176,12 @@ class RidgeSettings(GroupedSums, Settings):
         return next((one for one in self.maps if isinstance(one, Binned)), None)
 
     def against_floors(self) -> str:
-        """Return that bins of two kinds cut the same columns into pieces that nobody counts."""
+        """Return that bins of two kinds cut columns into pieces that nobody counts, or that changes fill few bins."""
+        if self.updatable and self.binned is not None:
+            return (
+                'features has "binned" with updatable=True, and the sums of a change would show the few rows by which '
+                'a bin differs: take "linear" or "fourier" features, updatable=False, or privacy=DP(…)'
+            )
         if sum(isinstance(one, Binned) for one in self.maps) < 2:
             return ""
         return 'features has "binned" twice, and where bins of both overlap may be single rows: take one of them'
