@@ -17,7 +17,7 @@ import numpy as np
 
 from fedgeom.data.sites import SiteData
 from fedgeom.data.tables import is_sparse, listed
-from fedgeom.data.validation import TableFacts, kind_of
+from fedgeom.data.validation import MANY_COLUMNS, TableFacts, kind_of
 from fedgeom.deploy.federation_file import FederationFile, build_method
 from fedgeom.engines.check import fit_to_rows
 from fedgeom.errors import InputError
@@ -156,7 +156,8 @@ def with_preparation(federation: FederationFile, sites: Sequence[SiteData]) -> t
     if gaps:
         causes.append("rows have gaps")
     prepare: str | list[str | dict[str, Any]] = "table"
-    kinds = {kind_of(TableFacts.of(site)) for site in sites if len(site)} if not causes else set()
+    wide = not causes and all(site.shape[1] >= MANY_COLUMNS for site in sites)
+    kinds = {kind_of(TableFacts.of(site)) for site in sites if len(site)} if wide else set()
     if kinds == {"counts"}:
         prepare, causes = "counts", ["tables look like raw counts"]
     elif kinds == {"logarithms"}:
