@@ -16,6 +16,8 @@ from fedgeom.report.table import Line, ReportTable, to_html
 MOMENTS = 6
 """At so many moments numbers at risk are told."""
 WIDE, HIGH, LEFT = 720.0, 300.0, 50.0
+ROOM = 17.0
+"""How far apart the names of two curves stand."""
 DASHES = ("none", "7 4", "2 3", "9 3 2 3")
 """How lines are dashed, one group after the other."""
 
@@ -29,9 +31,19 @@ def survival_tables(model: Any) -> list[ReportTable]:
     at_risk, S = model.at(moments), np.column_stack([np.ones(len(model.names)), model.survival])
     upto = np.searchsorted(model.times, moments, side="right")
     risk: list[Line] = [[name, *(f"{n:,}" for n in at_risk[at])] for at, name in enumerate(model.names)]
-    share: list[Line] = [[name, *(f"{s:.3f}" for s in S[at, upto])] for at, name in enumerate(model.names)]
+    ends = np.array([row[5:] for row in model.curve_rows()]).reshape(len(model.names), -1, 2)
+    ends = np.concatenate([np.ones((len(model.names), 1, 2)), ends], axis=1)
+    share: list[Line] = [
+        [name, *(_share(*one) for one in zip(S[at, upto], *ends[at, upto].T, strict=True))]
+        for at, name in enumerate(model.names)
+    ]
     found = [
-        ReportTable("Share without the event at a time", ["", *head], share, right=range(1, len(head) + 1)),
+        ReportTable(
+            f"Share without the event at a time, and its {model.level:.0%} interval",
+            ["", *head],
+            share,
+            right=range(1, len(head) + 1),
+        ),
         ReportTable("Numbers at risk", ["", *head], risk, right=range(1, len(head) + 1)),
     ]
     try:
@@ -46,9 +58,22 @@ def survival_tables(model: Any) -> list[ReportTable]:
     return [*found, ReportTable("Is it one curve? (log-rank)", ["χ²", "df", "p"], [said], right=range(3))]
 
 
+def _share(s: float, low: float, high: float) -> str:
+    return f"{s:.3f}" if low == high else f"{s:.3f} ({low:.3f} to {high:.3f})"
+
+
+def _last(model: CurvesModel) -> float:
+    """Return until when curves are drawn: where times are in intervals, to where the last one begins.
+
+    That one is long, as few are followed for long, and within it nothing is known of who leaves when.
+    """
+    at = -1 if model.exact or len(model.times) < 3 else -2
+    return float(model.times[at])
+
+
 def _moments(model: CurvesModel) -> list[float]:
-    """Return round moments from 0 to the last time."""
-    last = float(model.times[-1])
+    """Return round moments from 0 to the last time that is drawn."""
+    last = _last(model)
     if last <= 0:
         return [0.0]
     size = 10.0 ** math.floor(math.log10(last / MOMENTS))
@@ -67,9 +92,10 @@ def survival_section(model: Any) -> str:
 
 def _picture(model: CurvesModel) -> str:
     """Return the curves as steps, with their intervals as areas."""
-    last = float(model.times[-1]) or 1.0
-    rows = model.curve_rows()
+    last = _last(model) or 1.0
+    rows = [row for row in model.curve_rows() if row[1] <= last]
     parts = []
+    names: list[tuple[float, str]] = []
     for place, name in enumerate(model.names):
         own = [row for row in rows if row[0] == name]
         steps = {
@@ -78,12 +104,15 @@ def _picture(model: CurvesModel) -> str:
         }
         area = " ".join([*steps["low"], *reversed(steps["high"])])
         dash = DASHES[place % len(DASHES)]
-        x, y = (float(one) for one in steps["S"][-1].split(","))
+        names.append((float(steps["S"][-1].split(",")[1]), name))
         parts.append(
             f'<polygon points="{area}" class="area"/>'
             f'<polyline points="{" ".join(steps["S"])}" class="curve" stroke-dasharray="{dash}"/>'
-            f'<text x="{x + 6:.1f}" y="{y + 4:.1f}">{escape(name[:24])}</text>'
         )
+    below = -ROOM
+    for y, name in sorted(names):  # names of curves that end close together stand below each other
+        below = max(y, below + ROOM)
+        parts.append(f'<text x="{LEFT + WIDE + 6:.1f}" y="{below + 4:.1f}">{escape(name[:24])}</text>')
     for share in (0.0, 0.5, 1.0):
         y = HIGH * (1 - share) + 10
         parts.append(f'<text x="{LEFT - 8:.0f}" y="{y + 4:.0f}" text-anchor="end">{share:g}</text>')

@@ -98,9 +98,10 @@ def test_at_strict_sites_no_interval_rests_on_few() -> None:
     model, (_, time, event) = run.model, pooled(sites)
     assert 2 <= len(model.times) < 50
     into = np.searchsorted(model.times[:-1], time, side="left")
-    for ends in (event, ~event):
-        counts = np.bincount(into[ends], minlength=len(model.times))
-        assert ((counts == 0) | (counts >= 3 * 16)).all()
+    left = -np.diff(np.append(model.at_risk, 0)) - model.events
+    for counts in (model.events, left):  # rows that leave have intervals of their own
+        assert ((counts == 0) | (counts >= 3 * 2 * 16)).all()
+    assert left.sum() == (~event).sum()
     assert model.events.tolist() == np.bincount(into[event], minlength=len(model.times)).tolist()
     assert any("in half as many" in str(one) for one in run.warnings) == (model.statistics["grouping_error"] > 0.1)
     with pytest.raises(fedgeom.TooFewSitesError, match="when single rows had their event"):

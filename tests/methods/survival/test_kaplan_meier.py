@@ -91,14 +91,54 @@ def test_at_strict_sites_no_group_has_few_in_an_interval() -> None:
         for happened in (True, False):
             ends = own & ((frame["died"] == 1).to_numpy() == happened)
             counts = np.bincount(into[ends], minlength=len(model.times))
-            assert ((counts == 0) | (counts >= 10)).all()
             if happened:
+                assert ((counts == 0) | (counts >= 10)).all()
                 assert model.events[at].tolist() == counts.tolist()
+        left = -np.diff(np.append(model.at_risk[at], 0)) - model.events[at]  # in intervals of their own
+        assert ((left == 0) | (left >= 10)).all()
+        assert left.sum() == (own & (frame["died"] == 0).to_numpy()).sum()
     exact = fedgeom.KaplanMeier(by="arm", exact=True).plain(sites).model
     near = np.searchsorted(exact.times, model.times[:-1], side="right") - 1
     np.testing.assert_allclose(model.survival[:, :-1], exact.survival[:, near], atol=0.05)
     own = model.restricted_means(400.0)["mean"].to_numpy()
     np.testing.assert_allclose(own, exact.restricted_means(400.0)["mean"].to_numpy(), rtol=0.05)
+
+
+def test_a_trial_that_few_leave_early_has_many_intervals_at_strict_sites() -> None:
+    rng = np.random.default_rng(5)
+    count = 4000
+    time, end = (
+        rng.exponential(400.0, count),
+        np.where(rng.random(count) < 0.01, rng.uniform(0, 180, count), 180.0),
+    )
+    died = time <= end
+    sites = [
+        SiteData(
+            f"s{at}",
+            rng.integers(0, 2, (some.sum(), 1)).astype(float),
+            died[some].astype(int),
+            {"time": np.minimum(time, end)[some], "event": died[some]},
+            columns=("arm",),
+        )
+        for at in range(6)
+        for some in [np.arange(count) % 6 == at]
+    ]
+    model = fedgeom.run(fedgeom.KaplanMeier(), sites, policy=StrictPolicy()).model
+    assert len(model.times) > 20
+    exact = fedgeom.KaplanMeier(exact=True, unit=0.1).plain(sites).model
+    near = np.searchsorted(exact.times, model.times[:-1], side="right") - 1
+    np.testing.assert_allclose(model.survival[0, :-1], exact.survival[0, near], atol=0.003)
+    cox = fedgeom.run(fedgeom.Cox(), sites, policy=StrictPolicy()).model
+    assert cox.statistics["intervals"] > 20
+    whole = fedgeom.Cox(exact=True, unit=0.1).plain(sites).model
+    assert abs(cox.coefficients - whole.coefficients)[0] < 0.05 * np.sqrt(whole.covariance[0, 0])
+    rare = [
+        replace(one, table=np.column_stack([one.X, np.arange(len(one)) % 200 == 0]), columns=("arm", "rare"))
+        for one in sites
+    ]
+    run = fedgeom.run(fedgeom.Cox(), rare, policy=StrictPolicy())
+    assert list(run.model.summary().index) == ["arm"]
+    assert any("too few rows with the event have 1 there, or 0" in one.what for one in run.warnings)
 
 
 def test_bad_input_is_told() -> None:

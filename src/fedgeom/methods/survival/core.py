@@ -32,6 +32,9 @@ LARGEST_SCORE = 15.0
 """Beyond, hazards are cut off: e¹⁵ is three million."""
 STEPS_WITH_FLOORS = 4
 """So many steps are taken at most where policies have floors: each adds numbers of the rows of each interval."""
+ROWS_PER_NUMBER_OF_INTERVAL = 2
+"""So many rows of each site that floors ask for there are for each number of an interval: of numbers of two steps that
+are nearly alike, differences nearly vanish for many rows."""
 ENOUGH_WITH_FLOORS = 1e-3
 """Then a fit has converged where the last step, which is still taken, changes twice the log likelihood by less."""
 

@@ -97,10 +97,13 @@ class CoxSite(SurvivalSite):
         self.come_to(ask, ask.last)
         rows = self.rows
         X = rows.X
+        if scarce := list(self.fit.grid.left_out):
+            X = X.copy()
+            X[:, scarce] = 0.0
         if self.settings.by_site:
             until, count = np.ones(len(X), np.int64), 1
         else:
-            until, count = self.fit.grid.until(rows.time, self.settings), self.fit.grid.count(self.settings)
+            until, count = self.fit.grid.until(rows, self.settings), self.fit.grid.count(self.settings)
         ones = np.ones((len(X), 1))
         events = core.by_interval(np.column_stack([ones, X])[rows.event], until[rows.event] - 1, count)
         others = ~rows.event & (until > 0)
@@ -127,7 +130,7 @@ class CoxSite(SurvivalSite):
     def _at_step(self) -> tuple[Floats, Floats, Ints, Bools]:
         """Return standardised columns, coefficients, in how many intervals each row is at risk, and events."""
         newton = self.memory.fit.newton
-        until = self.fit.grid.until(self.rows.time, self.settings)
+        until = self.fit.grid.until(self.rows, self.settings)
         return self._standardised(), newton.at.numpy(), until, self.rows.event
 
     @answers(SumStrata)
@@ -236,26 +239,38 @@ class Cox(CoxSettings, Method):
         left_out = left_out_of(cohort.preparation, self)
         model = made_cox(fit, self, sites=len(last.sites), left_out=left_out)
         sites.metrics |= {"sites": len(cohort.left), **model.statistics}
-        self._say(cohort, model)
+        self._say(cohort, model, fit.grid.left_out)
         return hand_out(cohort, model, last)
 
-    def _say(self, cohort: Cohort, model: CoxModel) -> None:
+    def _say(self, cohort: Cohort, model: CoxModel, scarce: Sequence[int]) -> None:
         """Say what a reader of the table must know: separation, collinear columns, the grid's error."""
         preparation = cohort.preparation
         names = list(preparation.columns.names) if preparation is not None else []
 
-        def shown(state: int) -> str:
-            places = np.flatnonzero(model.states == state).tolist()
+        def shown(places: Sequence[int]) -> str:
             some = [repr(names[at]) if names else f"number {at}" for at in places]
             return ", ".join(some[:8]) + (f" and {len(some) - 8} more" if len(some) > 8 else "")
 
+        def of(state: int) -> list[int]:
+            return [int(at) for at in np.flatnonzero(model.states == state)]
+
         notices = cohort.sites.notices
+        free = self.by_site or cohort.class_floors == (1, 1)
+        few_steps = 'policies with floors allow no more; take fewer columns, or stratify="site"'
+        if scarce:
+            notices.append(
+                RunWarning(
+                    f"columns are left out, since too few rows with the event have 1 there, or 0, for two intervals of "
+                    f"time under the policies' floors: {shown(scarce)}",
+                    remedy='put rare words together, or stratify="site", which needs no intervals',
+                )
+            )
         notices += per_deviation(self.preparing)
         if (model.states == 2).any():
             notices.append(
                 RunWarning(
-                    f"columns say for sure who has the event first, or nearly ({shown(2)}): their coefficients grow "
-                    "without end, and the fit was ended",
+                    f"columns say for sure who has the event first, or nearly ({shown(of(2))}): their coefficients "
+                    "grow without end, and the fit was ended",
                     remedy="no errors and p values are told; leave a column out, put rare words together, take more "
                     "rows, or ridge=1.0, which holds coefficients back",
                 )
@@ -264,13 +279,14 @@ class Cox(CoxSettings, Method):
             notices.append(
                 RunWarning(
                     f"the fit did not converge in {int(model.facts['steps']) + 1} steps: no errors, no p values",
-                    remedy="coefficients are those of the last step: allow more (n_rounds), or look for extreme values",
+                    remedy="coefficients are those of the last step: "
+                    + ("allow more (n_rounds), or look for extreme values" if free else few_steps),
                 )
             )
         if (model.states == 3).any():
             notices.append(
                 RunWarning(
-                    f"columns are constant, or follow from others ({shown(3)}); they have no coefficient",
+                    f"columns are constant, or follow from others ({shown(of(3))}); they have no coefficient",
                     remedy="leave them out; the other coefficients are as without them",
                 )
             )

@@ -158,7 +158,11 @@ class CoxFit(SurvivalFit, kw_only=True):
             return 1, 1
         assert self.grid.flags is not None
         flags = int(self.grid.flags.numpy().sum())
-        return core.numbers_per_interval(columns, flags), core.numbers_per_interval(columns, flags, of_flag=True)
+        of_all = core.numbers_per_interval(columns, flags)
+        return (
+            core.ROWS_PER_NUMBER_OF_INTERVAL * of_all,
+            core.ROWS_PER_NUMBER_OF_INTERVAL * core.numbers_per_interval(columns, flags, of_flag=True),
+        )
 
     def take(
         self, kind: type[SumQuestion], result: SumResult, settings: Any, columns: int, floors: tuple[int, int]

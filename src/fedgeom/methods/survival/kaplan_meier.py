@@ -144,7 +144,7 @@ class KaplanMeierSite(SurvivalSite):
         self.come_to(ask, ask.last)
         rows = self.rows
         grid = self.fit.grid
-        until, count = grid.until(rows.time, self.settings), grid.count(self.settings)
+        until, count = grid.until(rows, self.settings), grid.count(self.settings)
         members = rows.X if rows.X.shape[1] else np.ones((len(rows.time), 1))
         ends = (rows.event & (until > 0), ~rows.event & (until > 0))
         found = [core.by_interval(members[some], until[some] - 1, count).T for some in ends]

@@ -194,7 +194,7 @@ def made_cox(fit: CoxFit, settings: CoxSettings, *, sites: int, left_out: Sequen
     V = np.zeros((len(kept), len(kept)))
     V[np.ix_(kept, kept)] = bread @ (penalised - settings.ridge * np.eye(int(kept.sum()))) @ bread
     states = np.where(runaway, 2, np.where(kept, 1, 3)).astype(np.uint8)
-    states[list(left_out)] = 0
+    states[[*left_out, *fit.grid.left_out]] = 0
     b = newton.coefficients
     estimated = int(kept.sum())
     best = newton.best + (newton.left / 2 if newton.converged else 0.0) + settings.ridge / 2 * float(b @ b)

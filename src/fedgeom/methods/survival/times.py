@@ -8,8 +8,10 @@ multiple. Otherwise intervals are found in two steps, so that no small number is
    (`fedgeom.preparation.quantiles`): where policies have floors, each site counts means of groups of ``min_rows``
    neighbours.
 2. Neighbours are put together until in each interval so many rows, at so many sites, have the event as floors ask
-   for, or none; and so many leave without it, or none (`fedgeom.federation.disclosure.merge_bins`). Of columns of 0
-   and 1 this holds for the rows with 1 and for those with 0.
+   for, or none (`fedgeom.federation.disclosure.merge_bins`). Of columns of 0 and 1 this holds for the rows with 1 and
+   for those with 0. Rows that leave without the event have intervals of their own, of which the same holds: in a
+   trial few leave early, and would leave hardly any interval of events. They count as at risk up to where most of
+   theirs leave.
 """
 
 from __future__ import annotations
@@ -195,6 +197,12 @@ class TimeGrid(msgspec.Struct, kw_only=True):
     """About the longest time."""
     edges: Array | None = None
     """The ends of all intervals but the last; with exact times, the multiples of the unit at which there are events."""
+    fine: Array | None = None
+    """The ends of cells before neighbours were put together."""
+    leaves: Array | None = None
+    """(cells,): in how many intervals rows are at risk that leave in each cell without the event."""
+    left_out: tuple[int, ...] = ()
+    """The columns of 0 and 1 that are left out: too few rows with the event have 1 there, or 0, for two intervals."""
     done: bool = False
 
     def take_bins(self, total: Ints, settings: TimeSettings, columns: int, floors: tuple[int, int]) -> None:
@@ -280,18 +288,33 @@ class TimeGrid(msgspec.Struct, kw_only=True):
         counts = total.reshape(2, -1, count)
         assert self.edges is not None
         wanted = needed(most, floors)
-        tables = [
-            ([0], some, (floors[0], least))
-            for some, least in zip((counts[:, :2], counts[:, 2:]), wanted, strict=True)
-            if some.size and floors != (1, 1)
-        ]
-        starts = np.unique(merge_bins(tables, 1, count)[0])
-        if len(starts) < 2 and tables:
+        if floors != (1, 1):
+            assert self.flags is not None
+            flags = np.flatnonzero(self.flags.numpy())
+            with_event = counts[0, 2::2].reshape(2, len(flags), count).sum(axis=2).min(axis=0)
+            scarce = with_event < 2 * wanted[1]
+            self.left_out = tuple(flags[scarce].tolist())
+            stay = np.concatenate([[True], ~scarce, ~scarce]).repeat(2)
+            counts = counts[:, stay]
+
+        def merged(kind: int) -> Ints:
+            """Return the first of the cells that stand together, for each cell; kind: 0 of events, 1 of other ends."""
+            tables = [
+                ([0], some, (floors[0], least))
+                for some, least in zip((counts[:, [kind]], counts[:, 2 + kind :: 2]), wanted, strict=True)
+                if some.size and floors != (1, 1)
+            ]
+            return np.asarray(merge_bins(tables, 1, count)[0])
+
+        starts = np.unique(merged(0))
+        if len(starts) < 2 and floors != (1, 1):
             raise ValueError(
                 f"where policies have floors, each interval has to have {wanted[0]} events at {floors[0]} sites, or "
-                "none, as many rows that leave without one, or none, and of each column of 0 and 1 "
-                f"{wanted[1]} of both: fewer than two intervals are left. {remedy}"
+                f"none, and of each column of 0 and 1 {wanted[1]} with both: fewer than two intervals are left. "
+                f"{remedy}"
             )
+        self.leaves = Array.of(np.searchsorted(starts, _usual(merged(1), counts[0, 1]), side="right"))
+        self.fine = self.edges
         self.edges = Array.of(self.edges.numpy()[starts[1:] - 1])
 
     def count(self, settings: TimeSettings) -> int:
@@ -299,13 +322,18 @@ class TimeGrid(msgspec.Struct, kw_only=True):
         assert self.edges is not None
         return self.edges.shape[0] + (not settings.exact)
 
-    def until(self, time: Floats, settings: TimeSettings) -> Ints:
+    def until(self, rows: SurvivalRows, settings: TimeSettings) -> Ints:
         """Return how many intervals each row is at risk in, (rows,): its event is in the last of these."""
         assert self.edges is not None
         edges = self.edges.numpy()
         if settings.exact:
-            return np.searchsorted(edges, _multiples(time, settings.unit), side="right")
-        return np.searchsorted(edges, time, side="left") + 1
+            return np.searchsorted(edges, _multiples(rows.time, settings.unit), side="right")
+        assert self.fine is not None
+        assert self.leaves is not None
+        found = np.searchsorted(edges, rows.time, side="left") + 1
+        leaving = ~rows.event
+        found[leaving] = self.leaves.numpy()[np.searchsorted(self.fine.numpy(), rows.time[leaving], side="left")]
+        return found
 
     def ends(self, settings: TimeSettings) -> Floats:
         """Return the ends of all intervals; of the last one about the longest time."""
@@ -323,6 +351,19 @@ def needed(most: tuple[int, int], floors: tuple[int, int]) -> tuple[int, int]:
     """
     of_all, of_flag = (max(floors[1], floors[0] * one) for one in most)
     return of_all, of_flag
+
+
+def _usual(stands: Ints, counts: Ints) -> Ints:
+    """Return the cell with the most rows of those that stand together, the last of equals, for each cell.
+
+    >>> _usual(np.array([0, 0, 0, 3, 4, 4]), np.array([1, 0, 9, 3, 2, 2])).tolist()
+    [2, 2, 2, 3, 5, 5]
+    """
+    found = np.zeros(len(stands), np.int64)
+    for start in np.unique(stands):
+        there = np.flatnonzero(stands == start)
+        found[there] = there[len(there) - 1 - int(np.argmax(counts[there][::-1]))]
+    return found
 
 
 def _multiples(time: Floats, unit: float) -> Ints:
