@@ -388,10 +388,18 @@ def test_n14_numbers_in_small_cells_count_as_0_where_they_are_learnt_from_and_no
     run = fedgeom.run(method, sites, policy=POLICY)
     same = fedgeom.run(method, changed, policy=POLICY)
     assert run.model.preparation is None
+    assert any("in 1 cell, each a column in a class" in str(warning) for warning in run.warnings)
+    assert not any("each a column in a class" in str(warning) for warning in same.warnings)
+    assert not any(getattr(step, "small_cells_as_zero", False) for step in _before_components().planned_steps)
     new = sites[0].X
     np.testing.assert_array_equal(run.model.predict_proba(new), same.model.predict_proba(new))
     relaxed = fedgeom.run(method, sites)
     assert np.abs(relaxed.model.predict_proba(new) - run.model.predict_proba(new)).max() > 1e-6
+
+
+def _before_components() -> fedgeom.Ridge:
+    """Return a ridge of components, which are sums of columns: of these no class's sum is taken."""
+    return fedgeom.Ridge(features="linear", prepare=[Scale(), PCA(2)])
 
 
 @finding("N14: of a class, the number of the only changed row in which a column is not 0")

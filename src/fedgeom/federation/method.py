@@ -164,7 +164,8 @@ class Method(Settings):
         first = next((at for at, step in enumerate(own) if step.sums()), len(own))
         gaps = any(bool(getattr(step, "add_indicator", False)) for step in own)
         shape = getattr(self, "shape", None) or getattr(getattr(self, "network", None), "shape", None)
-        floors = _floors(self.sums_by_class, gaps, bool(shape), self.small_cells_as_zero)
+        small = self.small_cells_as_zero and not any(step.mixes_columns for step in own)
+        floors = _floors(self.sums_by_class, gaps, bool(shape), small)
         return (*own[:first], floors, *own[first:])
 
     @property

@@ -182,6 +182,8 @@ class Step(Choice):
     """Whether cells without a number may come in, and stay so for a later step."""
     makes_reals: ClassVar[bool] = False
     """Whether counts come in, and numbers that are none go out."""
+    mixes_columns: ClassVar[bool] = False
+    """Whether what comes out are sums of columns, none of them alone."""
     before_sums: ClassVar[bool] = False
     """Whether the step stands before all that sum: it makes different numbers the same, and a sum of what came in, less
     one of what goes out, would be of the few that it changed."""
@@ -256,6 +258,10 @@ class Step(Choice):
     def left_out(self, ground: FitContext, fit: StepFit) -> dict[str, list[str]]:
         """Return the columns that the step leaves out and that a run should name, by why."""
         return {}
+
+    def changed(self, fit: StepFit) -> str:
+        """Say what the step changes in rows that are learnt from and that a run should tell; "": nothing."""
+        return ""
 
     def bounded(self) -> FittedByBoundedSums | None:
         """Return how the step is learnt in a run with privacy; None: it learns nothing from rows."""

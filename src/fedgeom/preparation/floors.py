@@ -115,6 +115,16 @@ class ColumnFloors(Step):
                 found.setdefault(REASONS[why], []).append(title if at < width else f"gaps of {title}")
         return found
 
+    def changed(self, fit: StepFit) -> str:
+        """Say in how many cells, a column in a class each, numbers count as 0 or 1."""
+        if not self.changes_learnt(fit):
+            return ""
+        cells = int(np.count_nonzero(fit.get("small")))
+        return (
+            f"in {cells:,} cell{'s' * (cells > 1)}, each a column in a class, too few rows or sites have "
+            "numbers other than 0: where they are learnt from, these count as 0, and as 1 in columns of 0 and 1"
+        )
+
     def changes_learnt(self, fit: StepFit) -> bool:
         """Return whether some cells are small."""
         return "small" in fit.arrays and bool(fit.get("small").any())

@@ -38,6 +38,7 @@ class PCA(Step):
 
     name: ClassVar[str] = "pca"
     makes_reals: ClassVar[bool] = True
+    mixes_columns: ClassVar[bool] = True
     n_components: Annotated[int, Between(1, 1000)] = 50
     """How many directions are kept; fewer where there are fewer columns."""
     exact_columns: Annotated[int, Between(1, 4000)] = 3000

@@ -907,6 +907,14 @@ def prepare(cohort: Any, steps: Sequence[Step], *, prepares: bool = True) -> Pre
             "columns out, or use differential privacy"
         )
         cohort.sites.notices.append(RunWarning(what, remedy=remedy))
+    for what in (step.changed(fit) for step, fit in zip(fitting.steps, fitting.fits, strict=True)):
+        if what:
+            sites, rows = cohort.class_floors
+            remedy = (
+                f"policies ask for {sites} sites and {rows} rows (min_sites, min_rows) of a class: take components of "
+                "the columns (pca), merge classes, or use differential privacy"
+            )
+            cohort.sites.notices.append(RunWarning(what, remedy=remedy))
     return finished_preparation(fitting, prepares=prepares)
 
 
