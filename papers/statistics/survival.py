@@ -106,11 +106,13 @@ def stays() -> Times:
 SETS = {"TCGA, death": breast, "IST, death within six months": stroke, "eICU, death in intensive care": stays}
 
 
-def pooled(rows: Times, places: np.ndarray, strata: np.ndarray | None) -> tuple[Floats, Floats, float]:
-    """Return coefficients and errors that statsmodels finds on all rows, and its seconds."""
+def pooled(
+    rows: Times, places: np.ndarray, strata: np.ndarray | None, told: Any = slice(None)
+) -> tuple[Floats, Floats, float]:
+    """Return coefficients and errors that statsmodels finds on all rows, and its seconds; ``told``: the columns."""
     import statsmodels.api as sm  # for this comparison only: pip install statsmodels
 
-    X = rows.X[places]
+    X = rows.X[places][:, told]
     spread = X.std(axis=0)
     Z = (X - X.mean(axis=0)) / spread
     status = rows.event[places].astype(int)
@@ -151,9 +153,13 @@ def measure(rows: Times, partition: str) -> dict[str, Any]:
             "pooled_seconds": round(pooled_seconds, 2),
         }
         if len(told) == len(coef):
+            if not told.all():  # floors left some out: then of the same columns
+                coef, se, _ = pooled(rows, places, None, told)
+            else:
+                coef, se = coef[told], se[told]
             found[name] |= {
-                "coef_in_se": float(np.max(np.abs(model.coefficients - coef)[told] / se[told])),
-                "se": float(np.max(np.abs(errors / se - 1)[told])),
+                "coef_in_se": float(np.max(np.abs(model.coefficients[told] - coef) / se)),
+                "se": float(np.max(np.abs(errors[told] / se - 1))),
             }
         if rows.columns[0] == "aspirin":
             hazard = model.summary(exponentiate=True).loc["aspirin"]

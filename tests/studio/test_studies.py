@@ -7,6 +7,7 @@ import errno
 import stat
 import tomllib
 
+import numpy as np
 import pytest
 
 from fedgeom.deploy.federation_check import check_federation
@@ -15,7 +16,7 @@ from fedgeom.extend import Algorithm
 from fedgeom.federation.method import METHODS
 from fedgeom.methods import SUMMARIES
 from fedgeom.methods.catalogue import method_class
-from fedgeom.studio.studies import keep_file, method_groups, new_map, new_study
+from fedgeom.studio.studies import TIMES, keep_file, method_groups, new_map, new_study
 
 
 async def parts(*pieces):
@@ -92,7 +93,7 @@ def test_what_is_missing_is_said(place, form, said):
 def test_methods_that_can_be_chosen_are_those_there_are():
     groups = method_groups()
     listed = [name for group in groups.values() for name, _ in group]
-    assert sorted(listed) == sorted(METHODS)  # each once
+    assert sorted(listed) == sorted({*METHODS, *TIMES})  # each once
     assert ("fedavg", SUMMARIES["fedavg"].partition(": ")[0]) in groups["Training in rounds"]
     assert "ridge" in dict(groups["One exchange of sums"])
     in_rounds = [method_class(name) for name, _ in groups["Training in rounds"]]
@@ -116,3 +117,28 @@ def test_a_study_s_rows_are_drawn_on_one_map_by_a_study_of_their_own(place, clie
     assert check_federation(place.study(name)).report.ready
     (place.studies / "one.toml").write_text(text.replace('"ridge"', '"ellipses"\nnames = "own"'))
     assert "Draw their map" not in client.get("/studies/one").text
+
+
+def test_a_study_of_times_until_an_event_names_their_columns(place, client):
+    rng = np.random.default_rng(0)
+    lines = ["age,dose,centre,days,died"]
+    for at in range(240):
+        age = rng.normal(60, 8)
+        lines.append(
+            f"{age:.1f},{rng.normal():.2f},c{at % 4},{rng.exponential(40000 / age**2) + 1:.0f},{at % 3 % 2}"
+        )
+    place.make(place.files)
+    (place.files / "trial.csv").write_text("\n".join(lines) + "\n")
+    form = {"file": "trial.csv", "sites_from": "centre", "method": "cox", "label": "died", "prepare": "table"}
+    refused = client.post("/studies", data=form)
+    assert refused.status_code == 400
+    assert "choose the column of times" in refused.text
+    page = client.post("/studies", data=form | {"time": "days", "event": "died"}).headers["location"]
+    made = tomllib.loads(place.study(page.rpartition("/")[2]).read_text())
+    assert made == {
+        "file": "../files/trial.csv", "sites_from": "centre", "time": "days", "event": "died", "method": "cox",
+        "prepare": "table",
+    }  # fmt: skip
+    report = check_federation(place.study("trial")).report
+    assert report.ready, report.errors
+    assert "ready</span> method cox" in client.get("/studies/trial").text

@@ -608,3 +608,12 @@ def test_what_the_check_does_not_judge_is_said(method: Any, words: str) -> None:
     found = no_sum_rests_on_few(CheckContext(method))
     assert found == 8
     assert words in found.reason
+
+
+@pytest.mark.full
+def test_the_joint_map_of_tables_rests_on_no_few() -> None:
+    """Cells of components, beside the products of all rows that these come from."""
+    sites = tables(rows=60, columns=4)
+    found = row_terms(fedgeom.PoincareMap(prepare="table"), sites, POLICY)
+    assert {"prepare.cell-sums", "prepare.products"} <= {name.split(" ")[0] for name in found.numbers}
+    assert_none(small_groups(found, sites, POLICY.min_rows, POLICY.min_sites))

@@ -18,6 +18,7 @@ UNLIKE = 8
 """An interval that reaches so many times as far as the middle one of all makes the others look like points."""
 FAR = 7.0
 """Ratios of a thousand and more are those of a unit that no two rows are apart."""
+FEWEST_TICKS = 3
 MOST = 60
 """So many coefficients are drawn at most."""
 
@@ -89,7 +90,9 @@ def _heterogeneity(model: RegressionModel) -> ReportTable:
 
 
 def _number(value: float) -> str:
-    return "–" if math.isnan(value) else f"{value:,.4g}"
+    if math.isnan(value):
+        return "–"
+    return f"{value:,.0f}" if 1e4 <= abs(value) < 1e15 else f"{value:,.4g}"
 
 
 def _chance(value: float) -> str:
@@ -186,6 +189,11 @@ def _ticks(low: float, high: float, *, ratio: bool) -> list[tuple[float, str]]:
     if ratio:
         known = [m * 10.0**e for e in range(-9, 10) for m in (1, 2, 5)]
         found = [one for one in known if low <= math.log(one) <= high]
+        if len(found) < FEWEST_TICKS:  # all ratios are near 1
+            first, last = math.exp(low), math.exp(high)
+            size = 10.0 ** math.floor(math.log10((last - first) / 3))
+            size *= next(m for m in (1, 2, 5, 10) if (last - first) / (m * size) <= 7)
+            found = [round(at * size, 9) for at in range(math.ceil(first / size), math.floor(last / size) + 1)]
         step = max(1, -(-len(found) // 7))
         middle = found.index(1.0) if 1.0 in found else 0
         return [(math.log(one), f"{one:g}") for at, one in enumerate(found) if (at - middle) % step == 0]

@@ -88,12 +88,19 @@ def new_study(place: Place, files: Sequence[str], form: Mapping[str, str]) -> st
     tables = [place.table(name) for name in files]
     if not tables:
         raise InputError("no table was chosen")
-    if not form.get("label"):
+    timed = form.get("method") in TIMES
+    if timed and not (form.get("time") and form.get("event")):
+        raise InputError(
+            f"{form['method']} explains times until an event: choose the column of times, and that which says whether "
+            "the event came"
+        )
+    if not timed and not form.get("label"):
         raise InputError("no label was chosen: which column has the class of each row?")
     stem = plain(
         re.sub(r"[^A-Za-z0-9_-]+", "-", form.get("name") or tables[0].name.partition(".")[0]).strip("-") or "study"
     )
-    lines = [f"label = {_quoted(form['label'])}", *_optional(form)]
+    named = ("time", "event") if timed else ("label",)
+    lines = [*(f"{key} = {_quoted(form[key])}" for key in named), *_optional(form, tested=not timed)]
     if len(tables) == 1:
         if not form.get("sites_from"):
             raise InputError("one table holds all sites: choose the column that says to which site a row belongs")
@@ -198,11 +205,13 @@ def job_facts(folder: CoordinatorFolder, file: Path) -> dict[str, Any]:
     return found
 
 
-def _optional(form: Mapping[str, str]) -> list[str]:
+def _optional(form: Mapping[str, str], *, tested: bool = True) -> list[str]:
     lines = []
     for key in ("method", "names", "prepare", "purpose"):
         if form.get(key):
             lines.append(f"{key} = {_quoted(form[key].strip())}")
+    if not tested:
+        return lines
     share = form.get("holdout") or "0.25"
     try:
         lines.append(f"holdout = {float(share):g}")
@@ -215,10 +224,13 @@ def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
+TIMES = ("cox", "kaplan-meier")
+"""Methods that explain times until an event instead of labels."""
 GROUPS: dict[str, tuple[str, ...]] = {
     "One exchange of sums": ("ridge", "moments", "ellipses", "hulls", "shrunk"),
     "Few labels": ("xclp", "xclp-training"),
     "Pictures and effects": ("poincare-map", "regression"),
+    "Times until an event": TIMES,
 }
 """Methods that belong together in a list; all others train in rounds."""
 IN_ROUNDS = "Training in rounds"

@@ -231,6 +231,25 @@ def test_the_verdict_says_what_the_fit_says(tmp_path: Any) -> None:
     assert read_run(tmp_path / "flags").verdict == run.verdict
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+def test_two_fits_are_compared_by_their_likelihoods(family: str) -> None:
+    sites, _ = part(*rows(family))
+    fewer = [replace(one, table=one.X[:, :2], columns=one.columns[:2]) for one in sites]
+    method = fedgeom.Regression(family=family)
+    larger, smaller = (fedgeom.run(method, some).model.with_columns(some[0].columns) for some in (sites, fewer))
+    X = np.concatenate([one.X for one in sites])
+    y = np.concatenate([one.extra["outcome"] for one in sites])
+    twins = [fit(with_intercept(cells), y, family) for cells in (X, X[:, :2])]
+    test = larger.likelihood_ratio(smaller)
+    scale = larger.statistics["dispersion"]
+    assert test["chi2"] == pytest.approx((twins[1].deviance - twins[0].deviance) / scale, rel=1e-6)
+    assert test["df"] == 1
+    assert test["p"] == pytest.approx(larger.wald(["arm"])["p"], abs=0.05)
+    for wrong in ((smaller, larger), (larger, fedgeom.run(method, sites[1:]).model)):
+        with pytest.raises(InputError, match="the second with fewer of the first one's columns"):
+            wrong[0].likelihood_ratio(wrong[1])
+
+
 def trial_of_words(seed: int = 3) -> list[SiteData]:
     """Return sites with arms in words, of which two small ones have too few rows to name theirs."""
     pd = pytest.importorskip("pandas")

@@ -117,6 +117,19 @@ def test_too_few_events_for_floors_are_told_with_what_to_do() -> None:
         fedgeom.run(fedgeom.Cox(), part(X, time, event), policy=StrictPolicy())
 
 
+def test_two_fits_are_compared_by_their_likelihoods() -> None:
+    X, time, event = rows()
+    fewer = [replace(one, columns=("age", "marker")) for one in part(X[:, :2], time, event)]
+    larger, smaller = (fedgeom.run(EXACT, sites).model for sites in (part(X, time, event), fewer))
+    test = larger.likelihood_ratio(smaller)
+    ends = [twin.cox(some, time, event)[2] for some in (X, X[:, :2])]
+    assert test["chi2"] == pytest.approx(2 * (ends[0] - ends[1]), rel=1e-6)
+    assert test["df"] == 1
+    strata = fedgeom.run(fedgeom.Cox(stratify="site"), part(X, time, event)).model
+    with pytest.raises(InputError, match="different intervals of time"):
+        strata.likelihood_ratio(smaller)
+
+
 def test_words_have_a_reference_and_the_treatment_is_told_first() -> None:
     X, time, event = rows()
     frame = pytest.importorskip("pandas").DataFrame(X, columns=["age", "marker", "arm"])

@@ -164,6 +164,18 @@ def test_a_federation_file_names_the_groups_as_treatment(tmp_path: Any) -> None:
     assert build_method(tmp_path / "federation.toml", federation).by == "arm"
 
 
+def test_the_verdict_says_whether_the_curves_differ_and_tells_no_tail() -> None:
+    sites, _ = trial()
+    run = fedgeom.run(fedgeom.KaplanMeier(by="arm", exact=True), sites)
+    model = run.model
+    when = float(run.verdict.split("without it at ")[1].split(":")[0])
+    at = np.searchsorted(model.times, when - 0.5)
+    assert (model.at_risk[:, at] >= 0.1 * model.at_risk[:, 0]).all()
+    assert f"aspirin {model.survival[0, at]:.1%}" in run.verdict
+    differ = model.log_rank()["p"] < 0.05
+    assert ("The groups' curves differ" in run.verdict) == differ
+
+
 def test_models_travel_as_files(tmp_path: Any) -> None:
     run = fedgeom.run(fedgeom.KaplanMeier(by="arm"), trial()[0])
     run.model.save(tmp_path / "model")

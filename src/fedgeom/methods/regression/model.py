@@ -77,6 +77,26 @@ def conclusion_of(model: Any) -> str:
     return f"{begin} Together the {facts['lr_df']:.0f} columns explain {more} ({test})."
 
 
+def compare_nested(larger: Any, smaller: Any) -> dict[str, float]:
+    """Return the likelihood-ratio test of a model against one with fewer of its columns, of the same rows."""
+    one, other = larger.statistics, smaller.statistics
+    df = one["coefficients"] - other["coefficients"]
+    alike = larger.family == smaller.family and type(larger) is type(smaller)
+    extra = set(smaller.terms) - set(larger.terms)
+    if not alike or one["rows"] != other["rows"] or df <= 0 or extra or not one["converged"] * other["converged"]:
+        raise InputError(
+            f"a {larger.family} model of {one['rows']:,.0f} rows and {one['coefficients']:.0f} coefficients is "
+            f"compared to a {smaller.family} model of {other['rows']:,.0f} rows and {other['coefficients']:.0f}; "
+            "wanted two fits that converged, of the same rows and the same family, the second with fewer of the "
+            "first one's columns"
+        )
+    if "deviance" in one:
+        chi2 = (other["deviance"] - one["deviance"]) / one["dispersion"]
+    else:
+        chi2 = 2 * (one["log_likelihood"] - other["log_likelihood"])
+    return {"chi2": chi2, "df": df, "p": float(stats.chi2.sf(chi2, df))}
+
+
 def per_deviation(steps: Sequence[Any]) -> list[RunWarning]:
     """Say that coefficients are not told per unit, where steps of preparation scale the columns."""
     if not any(step.name == "scale" for step in steps):
@@ -246,6 +266,10 @@ class RegressionModel(Model):
         some = self.coefficients[at]
         chi2 = float(some @ np.linalg.solve(matrix[np.ix_(at, at)], some))
         return {"chi2": chi2, "df": float(len(at)), "p": float(stats.chi2.sf(chi2, len(at)))}
+
+    def likelihood_ratio(self, smaller: RegressionModel) -> dict[str, float]:
+        """Return the likelihood-ratio test against a fit of the same rows by fewer columns: chi2, df and p."""
+        return compare_nested(self, smaller)
 
     def standardised_effect(self) -> Any:
         """Return a frame by measure (mean with and without treatment, difference, ratio): estimate, se, low, high, p.

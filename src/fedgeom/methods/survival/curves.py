@@ -14,6 +14,9 @@ from fedgeom.errors import InputError
 from fedgeom.federation.model import Model
 from fedgeom.methods.regression.model import indexed, told_chance
 
+FEW_AT_RISK = 0.1
+"""Shares are told where so many of a group's rows are still at risk."""
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CurvesModel(Model):
@@ -149,9 +152,11 @@ class CurvesModel(Model):
         if len(self.names) < 2:
             return begin
         test = self.log_rank()
-        ends = ", ".join(f"{name} {s:.1%}" for name, s in zip(self.names, self.survival[:, -1], strict=True))
+        enough = (self.at_risk >= FEW_AT_RISK * self.at_risk[:, :1]).all(axis=0)  # the tail rests on few rows
+        last = max(int(enough.sum()) - 1, 0)
+        shares = ", ".join(f"{name} {s:.1%}" for name, s in zip(self.names, self.survival[:, last], strict=True))
         differ = "The groups' curves differ" if test["p"] < 1 - self.level else "The groups' curves may be one"
-        return f"{begin} {differ} (log-rank {told_chance(test['p'])}); without it in the end are: {ends}."
+        return f"{begin} {differ} (log-rank {told_chance(test['p'])}); without it at {self.times[last]:.4g}: {shares}."
 
     def line(self) -> str:
         """Return a line for people."""

@@ -14,7 +14,14 @@ from scipy import stats
 from fedgeom.arrays import Floats
 from fedgeom.errors import InputError
 from fedgeom.federation.model import Model
-from fedgeom.methods.regression.model import conclusion_of, indexed, interval, names_after, references_of
+from fedgeom.methods.regression.model import (
+    compare_nested,
+    conclusion_of,
+    indexed,
+    interval,
+    names_after,
+    references_of,
+)
 from fedgeom.methods.survival import core
 from fedgeom.methods.survival.cox_fit import CoxFit, CoxSettings
 
@@ -125,6 +132,15 @@ class CoxModel(Model):
         """What the fit is like: rows, events, sites, log likelihood, AIC, tests against the model without columns, the
         grouping's error."""
         return dict(self.facts)
+
+    def likelihood_ratio(self, smaller: CoxModel) -> dict[str, float]:
+        """Return the likelihood-ratio test against a fit of the same rows by fewer columns: chi2, df and p.
+
+        With times in intervals, these may differ between the two fits where policies have floors; then take strata.
+        """
+        if not np.array_equal(self.times, smaller.times):
+            raise InputError('the fits have different intervals of time; wanted exact times, or stratify="site"')
+        return compare_nested(self, smaller)
 
     def proportionality(self) -> Any:
         """Return a frame by term: chi2, df and p of the test that its hazard ratio is the same at all times.
