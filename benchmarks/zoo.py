@@ -48,7 +48,7 @@ def measure(quick: bool) -> dict[str, Any]:
         sites,
         grid={"learning_rate": RATES[:2] if quick else RATES},
         effort="any",
-        seeds=1 if quick else 3,
+        seeds=1 if quick else 5,
         folder=None if quick else BUILD,
         watch=lambda one: print(one.row, one.seed, f"{one.seconds:.1f} s", flush=True),
     )
