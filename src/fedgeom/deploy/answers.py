@@ -89,7 +89,7 @@ def _answer(folder: SiteFolder, journal: Journal, request: bytes) -> bytes:
             identity = _identity(folder)
             load = functools.partial(_table_of, folder)
             method = method_class(frame.method)
-            runner = SiteRunner(method.site, method, identity, load)
+            runner = SiteRunner(method.site, method, identity, load, tables=True)
             reply, memory = runner.answer(request, kept.memory or None, begin)
         except InputError as error:  # about files of the site, which are nobody else's business
             log.warning("site %r cannot answer: %s", config.name, error)

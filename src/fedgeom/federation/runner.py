@@ -55,14 +55,17 @@ class SiteRunner:
         method: type[Any],
         identity: SiteIdentity,
         data: Callable[..., SiteData],
+        *,
+        tables: bool = False,
     ):
-        """``data`` returns the site's rows; it is called with the name of a table where the terms name one."""
+        """``data`` returns the site's rows; with ``tables`` it takes the name of one, where the terms name one."""
         if not site.masked:
             raise ContractError(f"{site.__name__} hides nothing: it is for Method.plain, never for an engine")
         self.site = site
         self.method = method
         self.identity = identity
         self._data = data
+        self._tables = tables
         self.by_reference = False
         """Whether an engine in the same process takes large answers where they stand; otherwise they are bytes."""
         self.failure: Exception | None = None
@@ -158,6 +161,10 @@ class SiteRunner:
             job = question.job(self.method.name)
             if memory.approved and memory.approved != hash_terms(job):
                 raise ProtocolError("the run was announced on other terms before")
+            if job.table and not self._tables:
+                raise ProtocolError(
+                    f"the terms name the table {job.table!r}; site {self.identity.name!r} has one without a name"
+                )
             if not memory.approved:
                 approvals.admit(run, job)
                 memory.approved = hash_terms(job)

@@ -134,6 +134,22 @@ def test_rows_converted_where_they_are_used_give_the_same_model(kind, rule, monk
     np.testing.assert_array_equal(own.predict_proba(sites[0].table), chances)
 
 
+def test_rows_of_scaled_rows_are_those_of_the_array():
+    rng = np.random.default_rng(0)
+    table = rng.integers(0, 255, (50, 4)).astype(np.uint8)
+    given = table, np.ones(4), np.full(4, 2.0), np.float32
+    whole = scaled(*given)
+    lazy = setup.ScaledRows(*given)
+    for at in (slice(3, 9), slice(None, None, -2), slice(0), rng.integers(0, 50, 7), [1, 2], rng.random(50) < 0.3):
+        assert lazy[at].shape == whole[at].shape
+        np.testing.assert_array_equal(lazy[at], whole[at])
+        np.testing.assert_array_equal(lazy[at][:2], whole[at][:2])
+    np.testing.assert_array_equal(lazy[10:40][np.arange(30) % 3 == 0], whole[10:40][np.arange(30) % 3 == 0])
+    np.testing.assert_array_equal(lazy[3], whole[3])
+    np.testing.assert_array_equal(lazy @ np.ones(4) + lazy.sum(axis=1), whole @ np.ones(4) + whole.sum(axis=1))
+    assert lazy[2, 1] == whole[2, 1]
+
+
 @pytest.mark.full
 def test_no_copy_of_a_large_table_is_made(tmp_path):
     """A site's rows may be a file that is larger than its memory."""

@@ -186,7 +186,7 @@ def check_plan(plan: HullPlan, settings: HullSettings, blocks: int) -> None:
     if settings.capacity is None and plan.capacity != count_of_level(level_of_count(plan.capacity)):
         raise ProtocolError(f"the plan's capacity {plan.capacity} is none of the levels that sites agree on")
     if plan.corners > (0 if settings.settled else plan.capacity * plan.blocks):
-        raise ProtocolError(f"the plan has room for {plan.corners} hull points, more than its sites can have")
+        raise ProtocolError("the plan has room for more hull points than its sites can have")
     try:  # last: labels for thousands of classes take megabytes to make
         size = plan.grid.size
         order = settings.h or largest_order(plan.classes, plan.blocks, size, shared=plan.shared)

@@ -108,8 +108,11 @@ class ScaledRows(NDArrayOperatorsMixin):
     def __getitem__(self, at: Any) -> Any:
         if isinstance(at, int | np.integer | tuple):
             return np.asarray(self)[at]
-        numbers = np.arange(len(self)) if isinstance(self._rows, slice) else self._rows
-        return ScaledRows(*self._given, numbers[at])
+        if isinstance(at, slice):
+            at = np.arange(*at.indices(len(self)))
+        numbers = np.asarray(at)
+        numbers = np.flatnonzero(numbers) if numbers.dtype == bool else numbers
+        return ScaledRows(*self._given, numbers if isinstance(self._rows, slice) else self._rows[numbers])
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         table, centre, spread, kind = self._given
