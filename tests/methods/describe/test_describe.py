@@ -12,6 +12,7 @@ import pytest
 import fedgeom
 from fedgeom.errors import InputError
 from fedgeom.federation.policy import Policy, StrictPolicy
+from fedgeom.methods.describe.method import Describe
 from fedgeom.methods.describe.model import ABOUT, EXACT, NONE, SOME, Description
 from fedgeom.testing import parametrize_with_checks
 from fedgeom.testing.rehearsal import example_sites
@@ -278,3 +279,16 @@ def test_a_column_too_many_for_a_message_is_told_beforehand() -> None:
     ]
     with pytest.raises(InputError, match=r"describe fewer columns \(columns = \[…\]\), all rows together"):
         fedgeom.describe(sites, policy=Policy(max_message_bytes=100_000))
+
+
+def test_a_word_that_is_put_with_rare_ones_keeps_its_name_at_strict_sites() -> None:
+    rng = np.random.default_rng(0)
+    count = 906
+    frame = pd.DataFrame({"age": rng.normal(60, 9, count), "sex": rng.choice(["f", "m"], count, p=[0.45, 0.55])})
+    frame["dead"] = rng.integers(0, 2, count)
+    frame["site"] = [*(f"s{at % 5}" for at in range(count - 6)), *["tiny"] * 6]
+    frame.loc[count - 6 :, "sex"] = ["f", "f", "f", "m", "m", "m"]  # too few for their site to name
+    sites = fedgeom.SiteData.from_frame(frame, label="dead", by="site", text=True)
+    found = fedgeom.run(Describe(by_class=False), sites, policy=StrictPolicy()).model
+    words = dict(found.categories(found.raw.index("sex"), 0)[0])
+    assert words == {"m": (frame["sex"] == "m").sum(), "f or others": (frame["sex"] == "f").sum()}

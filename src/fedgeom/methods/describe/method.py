@@ -114,7 +114,7 @@ class DescribeSite(SummingSite[DescribeMemory]):
         with faults.take():
             check_table(self.data, min_rows=1, min_rows_per_class=self.policy.min_rows_per_class)
         if faults.found:
-            remedy = "describe all rows together (by_class = false), or merge labels"
+            remedy = "describe all rows together (--no-classes, or by_class = false), or merge labels"
             last = faults.found[-1]
             raise FaultsError([*faults.found[:-1], fault(last.what, remedy, site=self.name, topic=last.topic)])
 

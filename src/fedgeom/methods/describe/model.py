@@ -16,7 +16,7 @@ from fedgeom.federation.ledger import as_frame
 from fedgeom.federation.model import Model
 from fedgeom.federation.preparation import Preparation
 from fedgeom.federation.steps import FLOORS, StepFit
-from fedgeom.preparation.one_hot import OTHER
+from fedgeom.preparation.one_hot import OTHER, title_of_rest
 from fedgeom.preparation.quantiles import ALL_BITS
 from fedgeom.preparation.summaries import ColumnSummaries
 
@@ -213,7 +213,7 @@ class Description(Model):
         counts = {entry: float(np.rint(self.means[group, entry] * self.rows[group])) for entry in entries}
         missing = next((counts[entry] for entry in entries if self.kinds[entry] == EMPTY), None)
         found = [
-            ("others" if self.kinds[entry] == RARE else self.words[entry], counts[entry])
+            (_rest(self.words[entry]) if self.kinds[entry] == RARE else self.words[entry], counts[entry])
             for entry in entries
             if self.kinds[entry] in (WORD, RARE)
         ]
@@ -265,7 +265,8 @@ def description_of(
     entries = [(at, NUMBER, "") for at in range(raw.width) if at not in raw.categories]
     for at, words in raw.categories.items():
         entries += [(at, WORD if word else EMPTY, word) for word in words]
-        entries += [(at, RARE, OTHER)] if at in raw.together else []
+        if at in raw.together:
+            entries.append((at, RARE, title_of_rest(raw, at).removeprefix(f"{titles[at]} ")))
     left_out: dict[str, str] = {}
     few_gaps: list[int] = []
     for step, fit in zip(preparation.steps, preparation.fits, strict=True):
@@ -300,6 +301,15 @@ def description_of(
     )
 
 
+def _rest(word: str) -> str:
+    """Return what rare words together are called, from what the column of them is called.
+
+    >>> _rest("is another"), _rest("= placebo or another")
+    ('others', 'placebo or others')
+    """
+    return "others" if word == OTHER else f"{word.removeprefix('= ').removesuffix(' or another')} or others"
+
+
 def _kept(
     entries: list[tuple[int, int, str]], titles: Sequence[str], fit: StepFit
 ) -> tuple[list[tuple[int, int, str]], dict[str, str]]:
@@ -308,7 +318,7 @@ def _kept(
     left_out = {}
     for (of, kind, word), reason in zip(entries, why, strict=True):
         if reason != KEPT:
-            title = titles[of] if kind == NUMBER else f"{titles[of]} = {'others' if kind == RARE else word}"
+            title = titles[of] if kind == NUMBER else f"{titles[of]} = {_rest(word) if kind == RARE else word}"
             left_out[title] = REASONS[reason]
     return [one for one, reason in zip(entries, why, strict=True) if reason == KEPT], left_out
 

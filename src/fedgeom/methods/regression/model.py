@@ -463,7 +463,8 @@ def made_model(
     penalty = np.full(count, settings.ridge)
     if not fixed:
         penalty[0] = 0.0
-    last = terms.information
+    assert fit.at_start is not None
+    last = fit.at_start.numpy() if settings.family == "gamma" else terms.information  # that which is expected
     if fit.between is not None:  # it was summed once more, after the last step
         last = symmetric(fit.between.numpy()[: count * (count + 1) // 2], count)
     information = last[np.ix_(kept, kept)]

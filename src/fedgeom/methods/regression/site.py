@@ -194,7 +194,8 @@ class RegressionSite(SummingSite[RegressionMemory]):
         if why:
             raise ProtocolError(why)
         assert fit.at is not None
-        return self.contribute(ask, site_terms(self.standardised(), fit.at.numpy(), self.settings).flat())
+        terms = site_terms(self.standardised(), fit.at.numpy(), self.settings, observed=fit.taken > 1)
+        return self.contribute(ask, terms.flat())
 
     @answers(SumRowSquares)
     def sum_squares(self, ask: SumRowSquares) -> Contribution:
