@@ -171,6 +171,8 @@ def test_constant_and_collinear_columns_are_left_out_and_told() -> None:
     b, _, _ = twin.cox(X, time, event)
     np.testing.assert_allclose(run.model.coefficients[:3], b, rtol=1e-6)
     assert np.isnan(run.model.summary().loc["x3", "coef"])
+    named = [replace(one, columns=("age", "marker", "arm", "twice", "same")) for one in sites]
+    assert any("follow from others ('twice', 'same')" in str(one) for one in fedgeom.run(EXACT, named).warnings)
 
 
 def spoilt(sites: list[SiteData], **extra: float) -> list[SiteData]:

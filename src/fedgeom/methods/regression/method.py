@@ -223,7 +223,7 @@ class Regression(RegressionSettings, Method):
     def _say(self, cohort: Cohort, model: RegressionModel) -> None:
         """Say what a reader of the table must know: separation, collinear columns, a fit that did not end."""
         preparation = cohort.preparation
-        names = list(preparation.columns.names) if preparation is not None else []
+        names = list(cohort.sites.columns if preparation is None else preparation.columns.names)
 
         def shown(state: int) -> str:
             places = np.flatnonzero(model.states == state).tolist()

@@ -245,7 +245,7 @@ class Cox(CoxSettings, Method):
     def _say(self, cohort: Cohort, model: CoxModel, scarce: Sequence[int]) -> None:
         """Say what a reader of the table must know: separation, collinear columns, the grid's error."""
         preparation = cohort.preparation
-        names = list(preparation.columns.names) if preparation is not None else []
+        names = list(cohort.sites.columns if preparation is None else preparation.columns.names)
 
         def shown(places: Sequence[int]) -> str:
             some = [repr(names[at]) if names else f"number {at}" for at in places]
