@@ -47,7 +47,7 @@ def test_a_report_as_json():
     assert found["ready"] is False
     assert found["sites"][0]["classes"] == {"a": 2}
     assert found["findings"] == [
-        {"level": "error", "what": "gap", "remedy": "fill it", "sites": ["ulm"], "topic": "gaps"}
+        {"level": "error", "what": "gap", "remedy": "fill it", "sites": ["ulm"], "topic": "gaps", "columns": []}
     ]
 
 

@@ -29,6 +29,7 @@ def test_the_sums_follow_from_the_terms() -> None:
     assert tuple(RidgeSite.all_sums(Ridge(features=Fourier(n_components=9)))) == (
         CountNames,
         SumFloors,
+        SumFloors,
         SumRidgeColumns,
         SumGram,
         SumCalibration,
@@ -37,7 +38,7 @@ def test_the_sums_follow_from_the_terms() -> None:
     learnt = RidgeSite.all_sums(Ridge(features=SMALL_CONV, shape=SHAPE))
     steps = (CountPatches, SumClusters) * 2
     last = (SumCalibration, SumDoubts)
-    assert tuple(learnt) == (CountNames, SumFloors, SumRidgeColumns, SumPatches, *steps, SumGram, *last)
+    assert tuple(learnt) == (CountNames, SumFloors, SumFloors, SumRidgeColumns, SumPatches, *steps, SumGram, *last)
     divided = Ridge(features=Fourier(n_components=30), classes=("a", "b"), max_sum_length=100, alpha="folds")
     assert (
         len(gram_parts(divided, 30, 2))

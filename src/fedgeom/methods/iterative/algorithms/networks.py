@@ -238,7 +238,9 @@ class SiteNetwork(Choice):
     wanted: ClassVar[str] = "networks by the names of sites"
 
     site: str
+    """The site's name."""
     network: Network
+    """Its network."""
 
     @classmethod
     def read(cls, value: Any, setting: str) -> SiteNetwork:
