@@ -24,6 +24,26 @@ def run() -> fedgeom.Run:
     )
 
 
+def test_rivals_may_be_left_out(run, monkeypatch):
+    def trained(*_: object) -> None:
+        raise AssertionError("a rival was trained")
+
+    monkeypatch.setattr("fedgeom.protocols.evaluation.train_baseline", trained)
+    monkeypatch.setattr("fedgeom.evaluation.evaluation.train_baseline", trained)
+    for options in ({"holdout": 0.3, "rivals": False}, {"holdout": Holdout(0.3, rivals=False)}):
+        sites = load_set("breast-cancer", test_share=0).train
+        lean = fedgeom.run(fedgeom.Moments(space="euclidean"), sites, **options)
+        assert [one.model for one in lean.evaluation.scores] == ["majority", "own"]
+        assert lean.evaluation["own"] == run.evaluation["own"]
+        assert "each site alone" not in lean.verdict
+    assert Holdout.read({"share": 0.3, "rivals": False}, "holdout").plain() == {
+        "share": 0.3,
+        "grouped": False,
+        "rivals": False,
+    }
+    assert "rivals" not in Holdout(0.3).plain()
+
+
 def test_all_figures_are_scikit_learns_on_the_rows_kept_aside(run):
     y = np.concatenate([one.y for one in run.test]).astype(str)
     X = np.vstack([one.X for one in run.test])

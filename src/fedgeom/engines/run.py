@@ -256,6 +256,7 @@ def run(
     *,
     engine: str | type[EmbeddedEngine] = "embedded",
     holdout: float | Holdout | None = None,
+    rivals: bool = True,
     policy: Policy | None = None,
     record: str | Path | None = None,
     resumable: bool = False,
@@ -288,6 +289,8 @@ def run(
     holdout: a share, a `Holdout` or None; None if not given
         The share of its rows that each site keeps aside, class by class. The model is tested there:
         ``run.evaluation`` has the figures, beside simple baselines.
+    rivals: true or false; true if not given
+        Whether the baselines are trained: models of each site alone, and of all rows in one place. False saves time.
     policy: a `Policy` or None; None if not given
         The rules of every site. None: those of `Policy()`.
     record: a path or None; None if not given
@@ -336,6 +339,8 @@ def run(
         )
     if holdout is not None:
         method = replace(method, holdout=Holdout.read(holdout, "holdout"))
+    if not rivals and method.holdout is not None:
+        method = replace(method, holdout=replace(Holdout.read(method.holdout, "holdout"), rivals=False))
     begun = start.model if isinstance(start, Run) else start
     if begun is not None and not (isinstance(begun, Model) and hasattr(method, "n_rounds")):
         raise InputError(

@@ -434,6 +434,9 @@ def evaluate_run(
     by_site = {train.name: own_counts(local.get(train.name, {})) for train, _ in parts}
     found = without_joint(evaluate(counts, class_titles(model, local), by_site, seed), model, counts)
     worth = row_worth(counts.models["own"])
+    kept: Any = method.holdout
+    if kept is not None and not kept.rivals:
+        return found
     pooled = pooled_tally(method, model, parts, local)
     if pooled is not None:
         return beside_pooled(found, pooled, seed, worth)

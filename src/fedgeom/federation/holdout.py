@@ -27,7 +27,7 @@ Parts = tuple[SiteData, SiteData]
 
 @dataclass(frozen=True)
 class Holdout(Choice):
-    """How many rows each site keeps aside: given as a number, an object, or a table with share and grouped."""
+    """How many rows each site keeps aside: given as a number, an object, or a table with share, grouped and rivals."""
 
     kind: ClassVar[str] = "holdout"
     wanted: ClassVar[str] = "a share up to 0.5, Holdout(…)"
@@ -39,6 +39,8 @@ class Holdout(Choice):
     keep: Annotated[int, Between(0)] = 0
     """How many rows of each class are left to learn from at least; the method and the policy may want more. Methods
     that are compared have the most that any of them wants, so that all are tested on the same rows."""
+    rivals: bool = True
+    """Whether models trained at each site alone, and in a simulation on all rows in one place, are tested beside."""
 
     @classmethod
     def read(cls, value: Any, setting: str) -> Self:
@@ -47,15 +49,16 @@ class Holdout(Choice):
             return value
         if isinstance(value, int | float) and not isinstance(value, bool):
             value = {"share": value}
-        if not isinstance(value, Mapping) or not set(value) <= {"share", "grouped", "keep"}:
+        if not isinstance(value, Mapping) or not set(value) <= {"share", "grouped", "keep", "rivals"}:
             raise InputError(
-                f"{setting}={value!r} given; wanted a share, such as 0.25, or a table with share and grouped"
+                f"{setting}={value!r} given; wanted a share, such as 0.25, or a table with share, grouped and rivals"
             )
         return cls(**value)
 
     def plain(self) -> str | dict[str, Any]:
         """Return the settings as they travel."""
-        return {"share": self.share, "grouped": self.grouped} | ({"keep": self.keep} if self.keep else {})
+        more = ({"keep": self.keep} if self.keep else {}) | ({} if self.rivals else {"rivals": False})
+        return {"share": self.share, "grouped": self.grouped} | more
 
 
 def by_group(settings: Any) -> bool:

@@ -420,7 +420,16 @@ class EvaluationPart(Part[EvaluationMemory]):
         train = self._labelled(site.data)
         aside = self._labelled(site.aside)
         least = 1 if privacy_of(site.settings) is not None else site.joining.class_floors[1]
-        return count_rows(train, aside, own, joint, site.class_numbers(own), grouped=self._grouped, least=least)
+        return count_rows(
+            train,
+            aside,
+            own,
+            joint,
+            site.class_numbers(own),
+            grouped=self._grouped,
+            least=least,
+            rivals=site.settings.holdout.rivals,
+        )
 
     @property
     def _grouped(self) -> bool:
@@ -451,6 +460,7 @@ def count_rows(
     *,
     grouped: bool = False,
     least: int = 1,
+    rivals: bool = True,
 ) -> Counts:
     """Count what models say of a site's rows: its own, the joint one, and one trained on the site's rows alone.
 
@@ -468,7 +478,7 @@ def count_rows(
         models["own"] = _said_by(own, aside, words, true, groups, least)
         if joint is not None:
             models["joint"] = _said_by(joint, aside, words, true, groups, least)
-        if len(train):
+        if len(train) and rivals:
             models["local"] = _said_alone(train, aside, words, true, numbers, classes, groups, least)
     return Counts(int(len(aside) > 0), trained, models)
 
