@@ -21,6 +21,7 @@ from fedgeom.federation.plan import Plan, Shape, Sum
 from fedgeom.federation.policy import Policy
 from fedgeom.federation.results import RunWarning
 from fedgeom.federation.site import Memory, Site, answers
+from fedgeom.methods.regression.core import columns_told_apart
 from fedgeom.methods.regression.model import per_deviation
 from fedgeom.methods.regression.site import left_out_of
 from fedgeom.methods.survival import core
@@ -188,7 +189,8 @@ class Cox(CoxSettings, Method):
         """Refuse too few rows for the columns, and more columns than a message can hold products of."""
         columns = sites[0].shape[1]
         rows = sum(map(len, sites))
-        said = core.too_few_rows(rows, columns, policy.class_floors[1])
+        told_apart = columns_told_apart([site.X for site in sites])
+        said = core.too_few_rows(rows, told_apart, policy.class_floors[1])
         if said:
             raise InputError(said)
         size = 16 * (core.step_numbers(columns) + 2 * (1 + columns) * self._most_intervals(rows))

@@ -197,10 +197,11 @@ class CoxFit(SurvivalFit, kw_only=True):
         count = (len(rest)) // (2 + columns)
         events, leaving, event_sums = np.split(rest, [count, 2 * count])
         self.rows = float(np.rint(rows[0]))
-        said = few_events(float(np.rint(events.sum()))) or core.too_few_rows(self.rows, columns, floor)
+        centre, spread = core.spread_of(sums, squares, self.rows)
+        varying = int((spread > 0).sum())  # columns that others are compared to are 0 in all rows
+        said = few_events(float(np.rint(events.sum()))) or core.too_few_rows(self.rows, varying, floor)
         if said:
             raise ValueError(said)
-        centre, spread = core.spread_of(sums, squares, self.rows)
         self.centre, self.spread = Array.of(centre), Array.of(spread)
         self.events = Array.of(np.rint(events).astype(np.int64))
         self.leaving = Array.of(np.rint(leaving).astype(np.int64))
