@@ -9,7 +9,6 @@ X, y = job.client(number)
 net = job.Net()
 while flare.is_running():
     given = flare.receive()
-    net.load_state_dict({name: job.torch.as_tensor(value) for name, value in given.params.items()})
+    net.load_state_dict(given.params)
     job.train(net, X, y, [given.current_round, number])
-    params = {name: value.numpy() for name, value in net.state_dict().items()}
-    flare.send(flare.FLModel(params=params, meta={"NUM_STEPS_CURRENT_ROUND": len(y)}))
+    flare.send(flare.FLModel(params=net.state_dict(), meta={"NUM_STEPS_CURRENT_ROUND": len(y)}))
