@@ -151,7 +151,7 @@ def with_preparation(federation: FederationFile, sites: Sequence[SiteData]) -> t
     if federation.method or federation.prepare != "":
         return federation, ""
     words = sorted({name for site in sites for name in site.categories or ()})
-    gaps = any(not is_sparse(site.X) and bool(np.isnan(site.X).any()) for site in sites)
+    gaps = any(not is_sparse(site.table) and bool(np.isnan(site.table).any()) for site in sites)
     causes = [f"columns hold words ({listed(words)})"] if words else []
     if gaps:
         causes.append("rows have gaps")

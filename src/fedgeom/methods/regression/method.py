@@ -137,10 +137,13 @@ class Regression(RegressionSettings, Method):
             raise InputError(f"treatment={self.treatment!r} given, which is no column; wanted {meant}.{hint}")
         count = sites[0].shape[1] + 1
         size = 8 * max(terms_length(count), squares_length(count))
-        fitted = self._count(columns_told_apart([site.X for site in sites]))
-        why = too_few_rows(sum(map(len, sites)), fitted, policy.class_floors[1])
-        if why:
-            raise InputError(why)
+        rows, floor = sum(map(len, sites)), policy.class_floors[1]
+        if too_few_rows(
+            rows, self._count(sites[0].shape[1]), floor
+        ):  # columns that follow from others do not count
+            why = too_few_rows(rows, self._count(columns_told_apart([site.X for site in sites])), floor)
+            if why:
+                raise InputError(why)
         limit = min(policy.max_message_bytes, LARGEST_MESSAGE)
         if size > limit:
             raise InputError(

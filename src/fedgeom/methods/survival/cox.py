@@ -189,10 +189,11 @@ class Cox(CoxSettings, Method):
         """Refuse too few rows for the columns, and more columns than a message can hold products of."""
         columns = sites[0].shape[1]
         rows = sum(map(len, sites))
-        told_apart = columns_told_apart([site.X for site in sites])
-        said = core.too_few_rows(rows, told_apart, policy.class_floors[1])
-        if said:
-            raise InputError(said)
+        floor = policy.class_floors[1]
+        if core.too_few_rows(rows, columns, floor):  # columns that follow from others do not count
+            said = core.too_few_rows(rows, columns_told_apart([site.X for site in sites]), floor)
+            if said:
+                raise InputError(said)
         size = 16 * (core.step_numbers(columns) + 2 * (1 + columns) * self._most_intervals(rows))
         limit = min(policy.max_message_bytes, LARGEST_MESSAGE)
         if size > limit:
